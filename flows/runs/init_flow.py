@@ -17,6 +17,7 @@ from blockveil.flows.runs import deployed
 from blockveil.flows.runs import logical_date as night
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.base.printable import as_markdown
+from blockveil.pipeline.base.spelling import UnitType
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.scaffold import interview
 from blockveil.pipeline.scaffold.answers import Every, Purpose
@@ -56,6 +57,7 @@ def init(
     until: date | None = None,
     unit: str | None = None,
     missing: Literal["drop", "refuse"] | None = None,
+    unit_type: UnitType | None = None,
     rows_of_each: str | None = None,
     directions: int | None = None,
     target: str | None = None,
@@ -79,6 +81,7 @@ def init(
         until: The last night; empty for a single one.
         unit: Who or what the release protects, such as "one patient"; empty to name it after its column.
         missing: What becomes of a record with a missing number; empty to drop it unless their number is public.
+        unit_type: What that column holds, `whole` numbers or `text`; empty where each row is somebody of its own.
         rows_of_each: At most how many rows of each are kept, or `average`.
         directions: How many principal directions.
         target: The column that a model predicts.
@@ -114,8 +117,8 @@ def _compose(words: dict[str, Any]) -> FirstRelease:
 
 
 _AS_GIVEN = (
-    "dataset", "unit", "unit_column", "rows_at_most", "rows_known", "missing", "purpose", "directions", "target",
-    "ways", "examples", "every", "until", "timezone",
+    "dataset", "unit", "unit_column", "unit_type", "rows_at_most", "rows_known", "missing", "purpose", "directions",
+    "target", "ways", "examples", "every", "until", "timezone",
 )  # fmt: skip
 
 

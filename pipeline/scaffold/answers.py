@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, Strict
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.spelling import UnitType
 from blockveil.pipeline.config.deployments_file import Zone
 from blockveil.pipeline.config.fields import Label, Location, Name, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import CALENDAR
@@ -100,6 +101,8 @@ class Answers(Section):
     """whom or what each record is about, such as "one patient"; named after unit_column where it is not given"""
     unit_column: Label | None = None
     """the column that identifies them, where one of them can have several rows; "row" where each row is one of them"""
+    unit_type: UnitType | None = None
+    """what unit_column holds: "whole" numbers, of which 7, 7.0 and 07 are one, or "text" """
     rows_of_each: Literal["average"] | Annotated[Whole, Field(ge=1, le=1000)] | None = None
     """the most rows of one of them that are kept, or "average" for one record that is the mean of all their rows"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
@@ -199,13 +202,14 @@ class Answers(Section):
 
     @rule
     def _unit_and_rows(self) -> None:
-        if self.rows_of_each is not None and self.unit_column is None:
-            raise refusal(
-                "rows_of_each",
-                f"{self.rows_of_each!r} without unit_column",
-                "Without a column that identifies them, each row is somebody of its own",
-                "Name the column, or leave rows_of_each out",
-            )
+        for key in ("rows_of_each", "unit_type"):
+            if getattr(self, key) is not None and self.unit_column is None:
+                raise refusal(
+                    key,
+                    f"{getattr(self, key)!r} without unit_column",
+                    "Without a column that identifies them, each row is somebody of its own",
+                    f"Name the column, or leave {key} out",
+                )
         if self.unit_column is not None and self.unit_column in (self.columns or {}):
             raise refusal(
                 f"columns.{self.unit_column}",

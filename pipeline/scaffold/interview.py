@@ -84,6 +84,13 @@ _OTHER_WORDS = {
 """What else people call a purpose."""
 
 
+_UNIT_TYPES = {
+    **dict.fromkeys(("whole numbers", "whole number", "numbers", "number", "integers", "integer"), "whole"),
+    "texts": "text",
+}
+"""What else people call what a column of units holds."""
+
+
 def _purpose(words: str) -> Mapping[str, Any]:
     return {"purpose": _OTHER_WORDS.get(words.lower(), words)}
 
@@ -135,6 +142,14 @@ DECISIONS: tuple[Decision, ...] = (
         "protected ten times less than the promise says. What to call them may follow: customer_nr as one customer.",
         lambda given, source: "unit_column" not in given.model_fields_set,
         _unit_column,
+    ),
+    Decision(
+        "unit_type",
+        "What does that column hold? (whole numbers, or text)",
+        "Whoever is written in two ways would be protected as two. Of whole numbers 7, 7.0 and 07 are one. A text that "
+        "a program may have made of another is refused.",
+        lambda given, source: given.unit_column is not None and given.unit_type is None,
+        lambda words: {"unit_type": _UNIT_TYPES.get(words.lower(), words)},
     ),
     Decision(
         "rows_of_each",

@@ -98,6 +98,7 @@ def _unit(answers: Answers) -> str:
     common = {
         "name": answers.called,
         "column": answers.unit_column,
+        "type": answers.unit_type,
         "missing": answers.policy,
         "seed": f"{answers.dataset}: any text; it fixes which rows are kept",
     }

@@ -11,7 +11,7 @@ from blockveil.pipeline.scaffold.column_names import SourceColumns
 from blockveil.pipeline.scaffold.interview import checked, open_questions, together
 
 _JUDGED_BY = {
-    "unit_column": ("rows_of_each", "rows_known", "columns"),
+    "unit_column": ("unit_type", "rows_of_each", "rows_known", "columns"),
     "rows_of_each": ("rows_known",),
     "rows_known": ("missing",),
     "purpose": ("ways", "directions", "target", "examples"),

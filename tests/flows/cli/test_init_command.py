@@ -17,7 +17,7 @@ from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from tests.pipeline.scaffold import scaffold_support as first
 
 WORDS = [
-    "persn", "?", "person", "3", "5000", "correlations", "no",
+    "persn", "?", "person", "text", "3", "5000", "correlations", "no",
     "skip", "a, b", "120 to 0", "0 to 120", "-10.5 to 1e4", "yes-no",
     "every night until 2026-12-31", "usual",
 ]  # fmt: skip
@@ -81,8 +81,9 @@ def test_a_script_gives_its_answers_in_a_file_and_gets_the_same_configs(visits):
 
 def test_counts_of_averages_dates_and_categories_are_released_too(visits):
     (visits / "answers.toml").write_text(
-        'source = "visits.csv"\nunit = "one visit"\nunit_column = "person"\nrows_of_each = 1\nrows_at_most = 5000\n'
-        'rows_known = false\nmissing = "drop"\npurpose = "counts"\nevery = "once"\nstrictness = "strict"\n'
+        'source = "visits.csv"\nunit = "one visit"\nunit_column = "person"\nunit_type = "text"\nrows_of_each = 1\n'
+        'rows_at_most = 5000\nrows_known = false\nmissing = "drop"\npurpose = "counts"\n'
+        'every = "once"\nstrictness = "strict"\n'
         '[columns]\nday = "month"\nward = ["a", "b"]\n'
     )
     shown = blockveil("init", "--answers", "answers.toml", "--yes", "--date", "2026-12-01")
@@ -121,7 +122,7 @@ def test_all_open_questions_are_named_at_once_where_nobody_is_asked(visits):
 
 def test_somebody_goes_back_to_an_earlier_question_or_column(visits):
     typed = [
-        "<", "person as one cat", "<", "person", "3", "5000", "tables", "2",
+        "<", "person as one cat", "<", "person", "text", "3", "5000", "tables", "2",
         "skip", "<", "skip", "a, b", "0 to 120 in 4", "<", "0 to 120 in 3", "skip", "true/false",
         "once", "usual",
     ]  # fmt: skip
@@ -153,6 +154,7 @@ PERSONS = """
 source = "visits.csv"
 unit = "one person"
 unit_column = "person"
+unit_type = "text"
 rows_of_each = 3
 rows_at_most = 5000
 missing = "drop"
@@ -198,8 +200,20 @@ def test_a_wide_frame_whose_bounds_nobody_knows_takes_ten_decisions_and_no_edit(
     columns = [rng.integers(1500, size=3000), rng.integers(90, size=3000), *rng.integers(1, 6, (6, 3000))]
     columns += [rng.integers(2, size=3000), *rng.uniform(100, 1000, (16, 3000))]
     np.savetxt("wide.csv", np.stack(columns, axis=1), "%.6g", ",", header=",".join(names), comments="")
-    typed = ["person", "2", "5000", "correlations", "perhaps", "yes", "q*: 1 to 5", "*: unknown", "once", "loose"]
-    assert len(set(typed) - {"perhaps"}) == 9
+    typed = [
+        "person",
+        "whole",
+        "2",
+        "5000",
+        "correlations",
+        "perhaps",
+        "yes",
+        "q*: 1 to 5",
+        "*: unknown",
+        "once",
+        "loose",
+    ]
+    assert len(set(typed) - {"perhaps"}) == 10
     shown = blockveil("init", "wide.csv", "--date", "2026-12-01", typed=typed)
     assert "Answer yes or no" in shown
     assert "16 columns: cost0, cost1" in shown

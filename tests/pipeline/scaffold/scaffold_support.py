@@ -20,6 +20,7 @@ GIVEN: dict[str, Any] = {
     "dataset": "visits",
     "unit": "one person",
     "unit_column": "person",
+    "unit_type": "whole",
     "rows_of_each": 3,
     "rows_at_most": 5000,
     "missing": "drop",

@@ -131,7 +131,7 @@ def test_a_question_is_asked_only_where_its_answer_matters():
         return [question.key for question in due(first.given(**changes), first.SCHEMA)]
 
     assert keys() == []
-    assert keys(unit_column=None, rows_of_each=None) == ["unit_column", "rows_known"]
+    assert keys(unit_column=None, unit_type=None, rows_of_each=None) == ["unit_column", "rows_known"]
     assert keys(rows_of_each="average") == ["rows_known"]
     assert keys(rows_of_each=1, rows_known=True, missing=None) == []
     assert keys(purpose="directions") == ["directions"]
@@ -148,6 +148,7 @@ def test_every_question_can_be_answered_in_words():
     words = {
         "names": "a, b",
         "unit_column": "person",
+        "unit_type": "Whole numbers",
         "rows_of_each": "average",
         "rows_at_most": "400,000",
         "rows_known": "no",
@@ -203,8 +204,8 @@ def test_delta_is_at_most_a_hundredth_of_one_over_the_rows(rows, delta):
         ({"unit_column": "GRID"}, "one GRID", "drop"),
         ({"unit_column": "ID"}, "one unit", "drop"),
         ({"unit_column": "x" * 120}, "one " + "x" * 116, "drop"),
-        ({"unit_column": "row", "rows_of_each": None, "rows_known": True}, "one row", "refuse"),
-        ({"unit_column": "row", "rows_of_each": None, "rows_known": False}, "one row", "drop"),
+        ({"unit_column": "row", "unit_type": None, "rows_of_each": None, "rows_known": True}, "one row", "refuse"),
+        ({"unit_column": "row", "unit_type": None, "rows_of_each": None, "rows_known": False}, "one row", "drop"),
     ],
 )
 def test_the_words_for_a_unit_and_what_is_missing_follow_and_are_said(changes, unit, missing):
@@ -241,6 +242,6 @@ def test_a_purpose_may_be_called_what_people_call_it(words, purpose):
 
 
 def test_each_row_is_somebody_only_where_no_column_could_be_meant():
-    assert first.given(unit_column="row", rows_of_each=None).unit_column is None
+    assert first.given(unit_column="row", unit_type=None, rows_of_each=None).unit_column is None
     with pytest.raises(ConfigError, match="could be the column or each row"):
         answered(Answers(), SourceColumns("x.csv", "csv", ("row", "age")), {"unit_column": "row"})

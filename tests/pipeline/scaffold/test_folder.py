@@ -25,7 +25,9 @@ from tests.pipeline.scaffold import scaffold_support as first
 
 
 @pytest.mark.parametrize("purpose", first.PURPOSES)
-@pytest.mark.parametrize("unit", [{}, {"unit_column": None, "rows_of_each": None}], ids=["persons", "rows"])
+@pytest.mark.parametrize(
+    "unit", [{}, {"unit_column": None, "unit_type": None, "rows_of_each": None}], ids=["persons", "rows"]
+)
 def test_every_purpose_gives_configs_that_load_and_plan_as_they_were_shown(tmp_path, purpose, unit):
     composed = first.made(tmp_path, purpose=purpose, **first.PURPOSES[purpose], **unit)
     write(composed)
@@ -74,7 +76,7 @@ def test_the_schedule_runs_on_the_day_of_the_first_night(tmp_path, every, cron):
 
 
 def test_what_was_answered_begins_again_with_the_same_files(tmp_path):
-    rows = {"unit_column": None, "rows_of_each": None, "rows_known": False}
+    rows = {"unit_column": None, "unit_type": None, "rows_of_each": None, "rows_known": False}
     for purpose, more in [*first.PURPOSES.items(), ("correlations-of-rows", rows)]:
         more = {"purpose": purpose.partition("-of-")[0], **more}
         composed = first.made(tmp_path / purpose, **more)
