@@ -6,13 +6,14 @@ decision about people's records.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
 from blockveil.pipeline.config.fields import Bound, Label, Section, Whole, refusal, rule
-from blockveil.pipeline.config.map_columns import MappedColumn
+from blockveil.pipeline.config.map_columns import CrossColumn, MappedColumn
 
 Missing = Literal["refuse", "drop"]
 Encode = Literal["one-hot", "code"]
@@ -191,6 +192,22 @@ Column = Annotated[
     NumberColumn | IntegerColumn | BooleanColumn | CategoryColumn | BinsColumn | DateColumn | MappedColumn,
     Field(discriminator="kind"),
 ]
+
+
+TRUE = ("true", "True", "TRUE", "yes", "Yes", "YES", "1", "1.0")
+FALSE = ("false", "False", "FALSE", "no", "No", "NO", "0", "0.0")
+"""Texts of a CSV file that are true and false."""
+
+
+def declared_texts(column: Column) -> Iterator[tuple[str, frozenset[str]]]:
+    """Columns of a CSV file whose values are declared, and the texts of these."""
+    match column:
+        case BooleanColumn():
+            yield from ((name, frozenset({*TRUE, *FALSE})) for name in column.inputs)
+        case CategoryColumn():
+            yield column.name, frozenset(map(str, column.categories))
+        case CrossColumn():
+            yield from ((each.name, frozenset(map(str, each.categories))) for each in column.of)
 
 
 def repeated(name: str, count: int) -> tuple[str, ...]:

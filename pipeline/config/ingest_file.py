@@ -17,7 +17,14 @@ from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, UnitType, is_canonical
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
-from blockveil.pipeline.config.ingest_columns import Column, Missing, NumberColumn, check_different, repeated
+from blockveil.pipeline.config.ingest_columns import (
+    Column,
+    Missing,
+    NumberColumn,
+    check_different,
+    declared_texts,
+    repeated,
+)
 from blockveil.pipeline.config.ingest_databases import (
     ArrivalSection,
     DatabaseSource,
@@ -275,6 +282,23 @@ class IngestConfig(Section):
         return self.ingest.dtype.startswith("int")
 
     @rule
+    def _one_absence(self) -> None:
+        if not isinstance(self.source, CsvSource):
+            return
+        declared = [(name, values) for column in self.columns for name, values in declared_texts(column)]
+        if self.ingest.only is not None:
+            declared.append((self.ingest.only.column, frozenset({self.ingest.only.value})))
+        for name, values in declared:
+            for text in self.source.missing_values:
+                if {text, _number_of(text)} & values:
+                    raise refusal(
+                        "source.missing_values",
+                        f'"{text}", which is also a declared value of column "{name}"',
+                        "A text stands for a missing value or for a value: it would be taken for a missing one",
+                        "Take it off source.missing_values, or declare the column without it",
+                    )
+
+    @rule
     def _coherent(self) -> None:
         check_different("columns", self.outputs)
         check_grows(self.source, self.ingest.append, self.ingest.late)
@@ -316,6 +340,15 @@ class IngestConfig(Section):
                 "They are stored as floats",
                 'Set dtype = "float32" or "float64"',
             )
+
+
+def _number_of(text: str) -> str:
+    """The own digits of a text that is a whole number, as a CSV file is read; other texts as they are."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(int(number)) if number.is_integer() else text
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from blockveil.pipeline.config.ingest_databases import (
 )
 from blockveil.pipeline.data.ingest.database_table import declared_columns
 from blockveil.pipeline.data.ingest.delta_files import delta_columns
-from blockveil.pipeline.data.ingest.files import SourceFile, find, unreadable
+from blockveil.pipeline.data.ingest.files import SourceFile, find, not_utf8, unreadable
 from blockveil.pipeline.data.ingest.iceberg_files import iceberg_columns
 from blockveil.pipeline.data.ingest.readers import SUFFIXES
 from blockveil.pipeline.data.ingest.table_files import lake_kind
@@ -249,7 +249,7 @@ def table_place(location: str) -> TablePlace | None:
 
 def _kind(location: str) -> Kind | None:
     name = location.rstrip("/").lower()
-    return next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
+    return next((kind for ending, kind in _ENDINGS.items() if name.lower().endswith(ending)), None)
 
 
 def _first(location: str, base: Path, kind: Kind | None) -> SourceFile:
@@ -300,11 +300,7 @@ def _first_line(file: SourceFile, stream: Any) -> str:
             break
     text = content.decode("utf-8-sig", "replace").strip("\r\n")
     if "�" in text or "\0" in text:
-        raise DataError(
-            f'File "{file.name}" is not UTF-8 text',
-            "A CSV file is UTF-8 text, with or without a byte order mark",
-            'Save it as UTF-8 (in Excel, "CSV UTF-8"), or convert it, such as by iconv',
-        )
+        raise not_utf8(file.name)
     if not text.strip() or len(content) >= _LONGEST_LINE:
         raise DataError(
             f'File "{file.name}" has no header line',

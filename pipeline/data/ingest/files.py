@@ -27,6 +27,7 @@ from blockveil.pipeline.data.stores import is_of_objects
 _PATTERN = frozenset("*?[")
 _LOG = re.compile(r"(^|/)(_delta_log/|metadata/[^/]+\.metadata\.json$)")
 """What a table in an object store has beside its files."""
+_OTHER_COMPRESSIONS = (".7z", ".br", ".lz4", ".lzo", ".rar", ".snappy", ".xz", ".z", ".zip")
 _HIVE_MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -116,7 +117,7 @@ def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...], *, n
     base
         Folder that relative paths start from.
     suffixes
-        What file names in a folder end with; other files there are not read.
+        What file names in a folder end with, in lower or upper case; other files there are not read.
     needed
         Whether each location must name a file.
 
@@ -192,6 +193,15 @@ def unreadable(shown: str, error: BaseException) -> StoreError:
     )
 
 
+def not_utf8(name: str) -> DataError:
+    """Error of a text file in another encoding."""
+    return DataError(
+        f'File "{name}" is not UTF-8 text',
+        "A CSV file is UTF-8 text, with or without a byte order mark",
+        'Save it as UTF-8 (in Excel, "CSV UTF-8"), or convert it, such as by iconv',
+    )
+
+
 def _local(location: str, base: Path, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:
     path = base / location
     if path.is_file():
@@ -201,6 +211,9 @@ def _local(location: str, base: Path, suffixes: tuple[str, ...]) -> Iterator[Sou
         below: list[str] = []
         for folder, folders, names in os.walk(root, onerror=_raise):
             folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+            _require_all_read(location, names, suffixes)
+            if any(os.path.islink(os.path.join(folder, name)) for name in folders):
+                raise _passed_over(location, "a link to a folder", "Name the folder that it stands for")
             below += [os.path.join(folder, name) for name in names if _wanted(name, suffixes)]
         _require_no_table(location, below)
         for name in sorted(below, key=lambda name: name.split("/")):
@@ -248,6 +261,7 @@ def _remote(address: str, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:
         listed = list(objects.listed(place, path))
         if any(_LOG.search(e.path) for e in listed):
             raise _of_a_table(address)
+        _require_all_read(address, (e.path.rpartition("/")[2] for e in listed), suffixes)
         entries = [e for e in listed if _wanted(e.path.rpartition("/")[2], suffixes)]
     for entry in sorted(entries, key=lambda entry: entry.path.split("/")):
         yield SourceFile(f"{bucket}/{entry.path}", entry.size, entry.identity, _keys(entry.path))
@@ -267,8 +281,19 @@ def _matches(path: str, pattern: str) -> bool:
     return match(0, 0)
 
 
+def _require_all_read(location: str, names: Iterable[str], suffixes: tuple[str, ...]) -> None:
+    """Refuse files of the format that nobody could read: their rows would be missing without a word."""
+    packed = tuple(f"{suffix}{ending}" for suffix in suffixes for ending in _OTHER_COMPRESSIONS)
+    if any(_wanted(name, packed) for name in names):
+        raise _passed_over(location, "a file in a compression that is not read", "Decompress it, or take it away")
+
+
+def _passed_over(location: str, what: str, remedy: str) -> ConfigError:
+    return ConfigError(f'source.files "{location}" holds {what}', "A folder stands for all of its files", remedy)
+
+
 def _wanted(name: str, suffixes: tuple[str, ...]) -> bool:
-    return name.endswith(suffixes) and not name.startswith((".", "_"))
+    return name.lower().endswith(suffixes) and not name.startswith((".", "_"))
 
 
 def file_at(location: str) -> SourceFile:

@@ -20,6 +20,8 @@ import pyarrow.parquet as arrow_parquet
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError
 from blockveil.pipeline.config.ingest_columns import (
+    FALSE,
+    TRUE,
     BinsColumn,
     BooleanColumn,
     CategoryColumn,
@@ -41,7 +43,7 @@ from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, Gr
 from blockveil.pipeline.data.ingest.batches import Batch, MatrixBatch, TableBatch
 from blockveil.pipeline.data.ingest.column_faults import ColumnFault
 from blockveil.pipeline.data.ingest.database_table import SourceTable
-from blockveil.pipeline.data.ingest.files import SourceFile, unreadable
+from blockveil.pipeline.data.ingest.files import SourceFile, not_utf8, unreadable
 from blockveil.pipeline.data.ingest.npy import NpyStream, check_form
 from blockveil.pipeline.data.ingest.sparse_files import SparseStream
 from blockveil.pipeline.data.ingest.stored import StoredArrays
@@ -155,14 +157,19 @@ class Reader:
             opened = arrow_csv.open_csv(
                 _decompressed(file, stream),
                 read_options=arrow_csv.ReadOptions(block_size=_CSV_BLOCK),
-                parse_options=arrow_csv.ParseOptions(delimiter=source.delimiter),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=source.delimiter,
+                    newlines_in_values=True,
+                    # Where there is one column, programs write a missing value as an empty line: a row like any other.
+                    ignore_empty_lines=len(header) > 1,
+                ),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=inside or header[:1],
                     column_types=types,
                     null_values=list(source.missing_values),
                     strings_can_be_null=True,
-                    true_values=["true", "True", "TRUE", "yes", "Yes", "YES", "1", "1.0"],
-                    false_values=["false", "False", "FALSE", "no", "No", "NO", "0", "0.0"],
+                    true_values=list(TRUE),
+                    false_values=list(FALSE),
                 ),
             )
             done = 0
@@ -248,6 +255,8 @@ class Reader:
 
     def _refused(self, file: Readable, text: str) -> DataError:
         """What a CSV reader says quotes the value; the number of the column alone is taken from it."""
+        if "invalid UTF8" in text:
+            return not_utf8(file.name)
         number = re.match(r"In CSV column #(\d+)", text)
         if number is None or not isinstance(file, SourceFile):
             return _broken(file, isinstance(self._config.source, CsvSource))
@@ -328,12 +337,15 @@ def _table(found: pa.RecordBatch, file: SourceFile, inside: list[str]) -> TableB
 
 
 def _decompressed(file: SourceFile, stream: BinaryIO) -> Any:
-    codec = _COMPRESSED.get("." + file.name.rpartition(".")[2])
+    codec = _COMPRESSED.get("." + file.name.rpartition(".")[2].lower())
     return stream if codec is None else pa.CompressedInputStream(stream, codec)
 
 
 def _header(file: SourceFile, plain: Any, delimiter: str) -> list[str]:
-    text = io.TextIOWrapper(io.BytesIO(plain.read(2**20)), encoding="utf-8-sig", errors="replace", newline="")
+    text = io.StringIO(plain.read(2**20).decode("utf-8-sig", "replace"), newline="")
+    if set(text.readline()) & {"\ufffd", "\0"}:  # another encoding, or two bytes a letter
+        raise not_utf8(file.name)
+    text.seek(0)
     header = next(csv.reader(text, delimiter=delimiter), None)
     if not header:
         raise DataError(f'File "{file.name}" is empty', "A CSV file starts with a line of column names", "Remove it")
