@@ -231,7 +231,7 @@ def test_a_wide_frame_whose_bounds_nobody_knows_takes_ten_decisions_and_no_edit(
 
 def test_a_line_may_correct_a_suggestion_and_what_names_no_column_is_said(visits):
     lines = ["wrd: a, b", "ag*: 0 to 99", "age: 18 to 99", "<", "age: 20 to 99", "*: skip"]
-    typed = ["person", "3", "5000", "correlations", "yes", *lines, "once", "usual"]
+    typed = ["person", "text", "3", "5000", "correlations", "yes", *lines, "once", "usual"]
     shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
     assert 'Did you mean "ward"?' in shown
     assert "0 columns" in shown, "a pattern does not replace what is answered"

@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -190,10 +189,3 @@ def test_digests_of_whole_numbers_and_of_texts_all_differ_and_do_not_depend_on_b
     np.testing.assert_array_equal(np.concatenate(parts), whole)
     assert whole.dtype == DIGEST
     assert not np.array_equal(Digester("b").digests(pa.array(numbers)), whole)
-
-
-def test_one_unit_written_in_two_ways_is_refused():
-    digester = Digester("a")
-    digester.digests(pa.array([7]))
-    with pytest.raises(TypeError):
-        digester.digests(pa.array(["7"]))
