@@ -40,6 +40,13 @@ _INVISIBLE = re.compile(
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
+_LOOK_LATIN = str.maketrans(
+    "АВЕЅІЈКМНОРСТХҮԚԜаеоѕіјрсухһԁԛԝӀӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧονρϲ",
+    "ABESIJKMHOPCTXYQWaeosijpcyxhdqwllABEZHIKMNOPTYXovpc",
+)
+"""Letters of the Cyrillic and Greek alphabets, and the Latin ones that look like them (UTS 39)."""
+
+
 def is_canonical(text: str, kind: PartType) -> bool:
     """Whether a text is the one spelling of a value of a type."""
     match kind:
@@ -52,6 +59,19 @@ def is_canonical(text: str, kind: PartType) -> bool:
             if text == "" or not text.isprintable() or text != text.strip(" ") or _INVISIBLE.search(text):
                 return False
             return unicodedata.is_normalized("NFC", text) and not unicodedata.category(text[0]).startswith("M")
+
+
+def alike(text: str) -> str:
+    """What texts have in common that a reader may take for one: two with the same are confusable.
+
+    Case, compatible characters, how many blanks there are, and letters of the Greek and Cyrillic alphabets that look
+    like Latin ones do not count.
+    """
+    if text.isascii():
+        return re.sub(" +", " ", text.lower())
+    # Letters twice: some look alike in one case alone.
+    plain = unicodedata.normalize("NFKC", text).translate(_LOOK_LATIN).casefold().translate(_LOOK_LATIN)
+    return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", plain))
 
 
 def type_of(text: str) -> PartType | None:

@@ -8,18 +8,17 @@ every source gives one form per value or is refused, without the value being sho
   blanks around it). Where digits may be lost it is refused: scientific notation, and floats from 2^53 on (float32:
   2^24).
 * ``text``: the text itself, if it is the one spelling of type ``text`` (:mod:`pipeline.base.spelling`) and nothing that
-  a program made of a number (``7.0``, ``07``, ``1e5``) or of a missing value (``nan``, ``NULL``). Two texts that differ
-  in case or in compatible characters alone are refused where they meet, over all appends: whether they are two people
-  or one is for the curator to say. :func:`text_digests` makes them meet.
+  a program made of a number (``7.0``, ``07``, ``1e5``) or of a missing value (``nan``, ``NULL``). Two texts that
+  readers may take for one (:func:`.spelling.alike`) are refused where they meet, over all appends: whether they are two
+  people or one is for the curator to say. :func:`text_digests` makes them meet.
 
-**Source**: Unicode Standard Annex 15 (forms C and KC), Unicode Standard 5.18 (case folding).
+**Source**: Unicode Standard Annex 15 (forms C and KC), Unicode Technical Standard 39 (confusable characters).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 
 import numpy as np
 import pyarrow as pa
@@ -27,13 +26,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import DataError
-from blockveil.pipeline.base.spelling import UnitType, is_canonical
+from blockveil.pipeline.base.spelling import UnitType, alike, is_canonical
 from blockveil.pipeline.data.ingest.column_faults import Unfit
 
 Digests = NDArray[np.bytes_]
 
 _SAME_FOLD = 12
-"""Bytes in which the digests of texts agree that differ in case alone; the other four tell them apart."""
+"""Bytes in which the digests of texts agree that readers may take for one; the other four tell them apart."""
 
 _WHOLE_TEXT = r"^[ \t]*[+-]?[0-9]+(\.0*)?[ \t]*$"
 _WHOLE_PARTS = r"^[ \t]*\+?(-?)0*([0-9]+?)(\.0*)?[ \t]*$"
@@ -169,24 +168,16 @@ def _is_own(text: str) -> bool:
 
 
 def text_digests(key: bytes, texts: list[str]) -> bytes:
-    """Keyed digests of texts, 16 bytes each: those of texts that differ in case alone are neighbours in their order."""
+    """Keyed digests of texts, 16 bytes each: those of texts that readers may take for one are neighbours."""
     return b"".join(
-        hashlib.blake2b(_folded(text).encode(), key=key, digest_size=_SAME_FOLD).digest()
+        hashlib.blake2b(alike(text).encode(), key=key, digest_size=_SAME_FOLD).digest()
         + hashlib.blake2b(text.encode(), key=key, digest_size=16 - _SAME_FOLD).digest()
         for text in texts
     )
 
 
-def _folded(text: str) -> str:
-    """What texts have in common that a reader takes for one: case, compatible characters, how many blanks."""
-    if text.isascii():
-        return re.sub(" +", " ", text.lower())
-    whole = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return re.sub(r"\s+", " ", whole)
-
-
 def require_one_spelling(column: str, units: Digests, earlier: Digests | None) -> None:
-    """Refuse texts of which two differ in case alone; DataError.
+    """Refuse texts of which readers may take two for one; DataError.
 
     Parameters
     ----------
@@ -199,8 +190,8 @@ def require_one_spelling(column: str, units: Digests, earlier: Digests | None) -
     folds = np.ascontiguousarray(both).view(np.uint8).reshape(-1, 16)[:, :_SAME_FOLD]
     if both.size > 1 and np.any(np.all(folds[1:] == folds[:-1], axis=1)):
         raise DataError(
-            f'Column "{column}" holds two units that differ in upper and lower case, in compatible characters or in '
-            "blanks alone",
+            f'Column "{column}" holds two units that differ in upper and lower case, in blanks or in letters that '
+            "look the same alone",
             "They are one person in two spellings, or two whom a reader would take for one",
             "Write each person in one spelling in the source; where they are two, by whole numbers",
         )
