@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from blockveil.flows.cli.common import print_rows, say, say_sentence
-from blockveil.flows.cli.typed_words import Back, typed
+from blockveil.flows.cli.typed_words import Back, said_yes, typed
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.scaffold import many_columns
-from blockveil.pipeline.scaffold.column_answers import HELP
+from blockveil.pipeline.scaffold.column_answers import HELP, meaning, parse_column
 from blockveil.pipeline.scaffold.interview import at_question
 from blockveil.pipeline.scaffold.named_ranges import suggested
 
@@ -17,7 +17,6 @@ _MANY = (
     "q; `*: unknown` for all that are left, whose bounds a charged release then finds; `*: skip` to leave those out."
 )
 _SHOWN = 5
-_YES, _NO = ("y", "yes"), ("n", "no")
 
 Answers = dict[str, str]
 
@@ -67,16 +66,11 @@ class ColumnQuestions:
         return {name: words for name, words in self._steps[-1].items() if not many_columns.is_skip(words)}
 
     def _suggestions_are_right(self) -> bool:
-        while True:
-            words = typed(
-                "  Are these right? (yes, or no to say it yourself; a later line may correct one)",
-                "",
-                "The names are public, and what the columns hold was not looked at. Say yes where you would defend all "
-                "of them without having looked.",
-            ).lower()
-            if words in (*_YES, *_NO):
-                return words in _YES
-            say("    Answer yes or no.")
+        return said_yes(
+            "  Are these right? (yes, or no to say it yourself; a later line may correct one)",
+            "The names are public, and what the columns hold was not looked at. Say yes where you would defend all "
+            "of them without having looked.",
+        )
 
     def _take(self, name: str, line: str) -> None:
         """Take a line: about what it names, else about the column that was asked for."""
@@ -88,6 +82,8 @@ class ColumnQuestions:
         self._check({each: answer for each, answer in found.items() if not many_columns.is_skip(answer)})
         # In the order of the source, whatever the order of the lines.
         self._steps.append({each: found[each] for each in self._names if each in found})
+        if about is None and not many_columns.is_skip(words):
+            say(f"    {meaning(parse_column(words))}")
         if about is not None:
             new = [each for each in self._steps[-1] if each not in kept]
             shown = ", ".join(new[:_SHOWN]) + (", ..." if len(new) > _SHOWN else "")

@@ -10,7 +10,7 @@ import typer
 
 from blockveil.flows.cli.column_questions import ColumnQuestions
 from blockveil.flows.cli.common import Date, Debug, Json, parse_date, print_json, print_rows, say, say_sentence
-from blockveil.flows.cli.typed_words import BACK, MORE, Back, typed
+from blockveil.flows.cli.typed_words import BACK, MORE, Back, said_yes, typed
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
@@ -72,7 +72,15 @@ def init(
     write(made)
     if as_json:
         next_steps = [{"command": command, "why": why} for command, why in made.commands]
-        print_json({"folder": made.folder, "next": next_steps, **made.plan.public, "accuracy": accuracy.plain})
+        print_json(
+            {
+                "folder": made.folder,
+                "columns": dict(made.understood),
+                "next": next_steps,
+                **made.plan.public,
+                "accuracy": accuracy.plain,
+            }
+        )
     else:
         _show(made, accuracy)
 
@@ -97,12 +105,33 @@ class _Asking:
         while True:
             self._ask()
             try:
-                return compose(self._given[-1], self._source, self._begun.folder, Path.cwd())
+                made = compose(self._given[-1], self._source, self._begun.folder, Path.cwd())
+                if self._confirmed(made):
+                    return made
+                self._back_to_columns()
             except ConfigError as error:
                 if len(self._given) == 1:
                     raise
                 say_sentence(f"  {interview.at_question(error)}\n  The last question once more:")
                 self._given.pop()
+
+    def _confirmed(self, made: FirstRelease) -> bool:
+        """Show how the columns were understood, before anything is written; whether that is right."""
+        say("\nThis is what was understood:")
+        print_rows([(f"  {name}", words) for name, words in made.understood])
+        more = "Nothing is written before you say yes. Say no to describe the columns again."
+        return said_yes("Is this right? (yes or no)", more)
+
+    def _back_to_columns(self) -> None:
+        """Ask about the columns again."""
+        if self._given[0].columns is not None:
+            raise ConfigError(
+                "The columns are not as meant",
+                "They are described in the file of answers",
+                "Correct its [columns] and run init again; nothing was written",
+            )
+        while self._given[-1].columns is not None:
+            self._given.pop()
 
     def _ask(self) -> None:
         """Ask until no question is open."""
@@ -158,6 +187,8 @@ class _Asking:
 
 
 def _show(made: FirstRelease, accuracy: GoodEnough) -> None:
+    say("")
+    print_rows(list(made.understood))
     say("")
     print_rows(summary.describe(made.plan, None))
     say("")

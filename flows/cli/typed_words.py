@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from blockveil.flows.cli.common import say_sentence
+from blockveil.flows.cli.common import say, say_sentence
 
 MORE, BACK = "?", "<"
 """What asks for help, and what goes back."""
@@ -14,6 +14,16 @@ MORE, BACK = "?", "<"
 
 class Back(Exception):
     """The question before is to be asked again."""
+
+
+YES, NO = ("y", "yes"), ("n", "no")
+
+
+def said_yes(text: str, more: str) -> bool:
+    """Whether somebody says yes; asks until it is yes or no. Parameters and errors as of :func:`typed`."""
+    while (words := typed(text, "", more).lower()) not in (*YES, *NO):
+        say("    Answer yes or no.")
+    return words in YES
 
 
 def typed(text: str, suggestion: str, more: str) -> str:

@@ -41,7 +41,7 @@ class BegunRelease:
     @property
     def _rows(self) -> list[tuple[str, str]]:
         steps = [("Next", f"{command}   # {why}") for command, why in self.commands]
-        return [*summary.describe(self.made.plan, None), *steps]
+        return [*self.made.understood, *summary.describe(self.made.plan, None), *steps]
 
     def __str__(self) -> str:
         """Plan of the first night, and what to do next."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -135,13 +135,17 @@ def _date(value: Any) -> Any:
 
 
 def _page(made: FirstRelease, strict: Sequence[str]) -> str:
-    rows = "\n".join(
-        f"| {as_markdown(what)} | {as_markdown(value)} |" for what, value in summary.describe(made.plan, None)
-    )
+    columns, rows = _table(made.understood), _table(summary.describe(made.plan, None))
     listed = "\n".join(f"- {as_markdown(line)}" for line in strict)
-    parts = [f"| | |\n|---|---|\n{rows}", f"## How strict may the promise be?\n\n{listed}"]
+    strictness = f"## How strict may the promise be?\n\n{listed}"
+    parts = [f"## What was understood\n\n{columns}", f"## What it would cost\n\n{rows}", strictness]
     parts += [f"## {name}\n\n{_fenced(text)}" for name, text in made.files.items() if not name.startswith(".")]
     return "\n\n".join(parts)
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    lines = "\n".join(f"| {as_markdown(what)} | {as_markdown(value)} |" for what, value in rows)
+    return f"| | |\n|---|---|\n{lines}"
 
 
 def _fenced(text: str) -> str:

@@ -21,7 +21,7 @@ from blockveil.pipeline.config.deployments_file import Zone
 from blockveil.pipeline.config.fields import Label, Location, Name, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import CALENDAR
 from blockveil.pipeline.scaffold.column_answers import (
-    HELP,
+    CHOICES,
     Calendar,
     Categories,
     ColumnAnswer,
@@ -29,6 +29,7 @@ from blockveil.pipeline.scaffold.column_answers import (
     Numbers,
     Unknown,
     YesNo,
+    meaning,
     parse_column,
 )
 
@@ -48,6 +49,9 @@ AVERAGE = "average"
 
 _LONGEST = 120
 """Letters of a unit's name."""
+
+_SHOWN = 12
+"""Columns that are named where they are left out."""
 
 _OF_PURPOSES: dict[str, tuple[str, ...]] = {
     "ways": ("tables",),
@@ -70,7 +74,9 @@ def _column(value: Any) -> Any:
         return Categories(tuple(value))
     if isinstance(value, Numbers | DateRange | Calendar | Categories | YesNo | Unknown):
         return value
-    raise refusal("", "this is no answer about a column", f"It is {HELP}", "Write one of these as text")
+    raise refusal(
+        "", "this is no answer about a column", f"It is none of these: {CHOICES}", "Write one of them as text"
+    )
 
 
 Answered = Annotated[ColumnAnswer, BeforeValidator(_column)]
@@ -171,6 +177,20 @@ class Answers(Section):
         if self.missing is None:
             becomes = "is left out" if self.policy == "drop" else "stops the ingest"
             yield f'missing = "{self.policy}": a record with a missing number {becomes}'
+
+    def understood(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """Lines (column, what it was understood to hold), in the order of the source.
+
+        Parameters
+        ----------
+        names
+            Columns of the source, as far as they have names.
+        """
+        columns = self.columns or {}
+        lines = [(name, meaning(answer)) for name, answer in columns.items()]
+        left_out = [name for name in names if name not in columns and name != self.unit_column]
+        shown = ", ".join(left_out[:_SHOWN]) + (f" and {len(left_out) - _SHOWN:,} more" * (len(left_out) > _SHOWN))
+        return [*lines, ("Left out", shown)] if left_out else lines
 
     @property
     def rows_per_unit(self) -> int:

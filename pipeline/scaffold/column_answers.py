@@ -2,7 +2,8 @@
 
 Such words are ``-60 to 600``, ``yes-no`` and ``F, M``.
 
-The same words are typed at a terminal, written into a file of answers and pasted into a form.
+The same words are typed at a terminal, written into a file of answers, given to a Python call and pasted into a form.
+Words that could be a range or a list are refused: read the wrong way, they would spend a budget on a column of zeros.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, refusal
 from blockveil.pipeline.config.ingest_columns import CALENDAR
@@ -19,11 +21,18 @@ from blockveil.pipeline.scaffold.named_ranges import NAMED, in_words
 
 HELP = (
     "the lowest and the highest value that you can defend without having looked, such as 0 to 120; with `in 12` behind "
-    f"it, that many cells for counts. Or a range with a name: {', '.join(NAMED)}. A list of texts or codes, such as "
-    "F, M. yes-no. Of a date: weekday, month, or 2025-01-01 to 2026-12-31. Records beyond a bound are moved to it. Of "
-    "a number whose bounds you do not know: unknown; a first release finds them, and is charged for it"
+    f"it, that many cells for counts. Or a range with a name: {', '.join(NAMED)}. A list of texts, such as F, M; of "
+    "numbers it begins with a word, such as codes: 1, 2, 3. yes-no. Of a date: weekday, month, or 2025-01-01 to "
+    "2026-12-31. Records beyond a bound are moved to it. Of a number whose bounds you do not know: unknown; a first "
+    "release finds them, and is charged for it"
 )
 """How a column can be answered."""
+
+CHOICES = "A range such as 0 to 120, a list such as F, M, yes-no, weekday, month or unknown"
+"""The same in one line."""
+
+CODES = "codes"
+"""The word before a list whose items may look like numbers."""
 
 YES_NO = "yes-no"
 UNKNOWN = "unknown"
@@ -32,11 +41,20 @@ _TWO = (YES_NO, "yes/no", "yes or no", "true-false", "true/false", "true or fals
 
 _NOT_KNOWN = (UNKNOWN, "not known", "don't know", "do not know")
 
-_NUMBER = r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
+_PLAIN = r"(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_GROUPED = r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
+"""A number with commas between thousands."""
+_NUMBER = rf"[+-]?(?:{_GROUPED}|{_PLAIN})%?"
 _DAY = r"\d{4}-\d{2}-\d{2}"
-_BETWEEN, _IN = r"\s*(?:to|\.\.|…)\s*", r"(?:\s+in\s+(\d+)(?:\s+cells)?)?"
+_BETWEEN, _IN = r"\s*(?:to|TO|\.\.|…)\s*", r"(?:\s+in\s+(\d+)(?:\s+cells)?)?"
 _RANGE = re.compile(rf"({_NUMBER}){_BETWEEN}({_NUMBER}){_IN}", re.ASCII)
+_PAIR = re.compile(rf"\[\s*([+-]?{_PLAIN})\s*,\s*([+-]?{_PLAIN})\s*\]{_IN}", re.ASCII)
 _DATES = re.compile(rf"({_DAY}){_BETWEEN}({_DAY}){_IN}", re.ASCII)
+_DIGITS_OF_A_DAY = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])", re.ASCII)
+_CODES = re.compile(rf"{CODES}\s*:\s*(.*)", re.IGNORECASE)
+_WHOLE = re.compile(r"0|-?[1-9]\d{0,14}", re.ASCII)
+_LIKE_A_NUMBER = re.compile(r"[-+$€£]*\s*\.?\d[\d.,_\s]*(?:[eE][+-]?\d+)?\s*(?:k|m|bn|%)?", re.IGNORECASE)
+_LIKE_A_RANGE = re.compile(r"\bto\b|\.\.|…|\d\s+[-–—]|^[\[(]|[\])]$", re.IGNORECASE)
 _NAMED = re.compile(rf"^({'|'.join(NAMED)})((?:\s+in\s+\d+(?:\s+cells)?)?)$", re.IGNORECASE)
 _BOUND = TypeAdapter(Bound)
 _LABEL = TypeAdapter(Label)
@@ -128,7 +146,7 @@ def parse_column(text: str) -> ColumnAnswer:
     Raises
     ------
     PydanticCustomError
-        It is none of what :data:`HELP` lists, or its bounds are not in order.
+        It is none of what :data:`HELP` lists, could be two of them, or its bounds are not in order.
     """
     words = " ".join(text.split())
     if words.lower() in _TWO:
@@ -137,17 +155,39 @@ def parse_column(text: str) -> ColumnAnswer:
         return Unknown()
     if words.lower() in CALENDAR:
         return Calendar(words.lower())
-    words = _NAMED.sub(lambda found: in_words(found[1].lower()) + found[2], words)
+    words = _NAMED.sub(lambda match: in_words(match[1].lower()) + match[2], words)
     if (dates := _DATES.fullmatch(words)) is not None:
         return _days(*dates.groups())
-    if (numbers := _RANGE.fullmatch(words)) is not None:
+    if (numbers := _RANGE.fullmatch(words) or _PAIR.fullmatch(words)) is not None:
         return _numbers(*numbers.groups())
+    if (codes := _CODES.fullmatch(words)) is not None:
+        return _categories(codes[1], explicit=True)
     if "," in words:
         return _categories(words)
-    raise refusal("", f'"{words[:60]}"', f"It is {HELP}", "Write one of these")
+    raise _not_understood(words)
+
+
+def _not_understood(words: str) -> PydanticCustomError:
+    """The refusal of words that are no answer; with a digit in them a range was probably meant."""
+    if not re.search(r"\d", words):
+        return refusal("", f'"{words[:60]}"', f"It is none of these: {CHOICES}", "Write one of them")
+    return refusal(
+        "",
+        f'"{words[:60]}"',
+        "A range is two dates, or two numbers in digits with a point before decimals, and the word to between them",
+        "Write it as 0 to 120, or as 2025-01-01 to 2026-12-31",
+    )
 
 
 def _numbers(low: str, high: str, cells: str | None) -> Numbers:
+    if _DIGITS_OF_A_DAY.fullmatch(low) and _DIGITS_OF_A_DAY.fullmatch(high):
+        days = [f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in (low, high)]
+        raise refusal(
+            "",
+            f'"{low} to {high}"',
+            "It could be dates or numbers",
+            f"Write {days[0]} to {days[1]} for dates, or {low}.0 to {high}.0 for numbers",
+        )
     lowest, highest = _number(low), _number(high)
     if not highest - lowest >= SMALLEST:
         raise refusal("", f'"{low} to {high}"', "The lowest value comes first and lies below the highest", "Swap them")
@@ -156,7 +196,7 @@ def _numbers(low: str, high: str, cells: str | None) -> Numbers:
 
 def _number(text: str) -> float:
     try:
-        return float(_BOUND.validate_python(float(text.rstrip("%").replace("_", ""))))
+        return float(_BOUND.validate_python(float(text.rstrip("%").replace("_", "").replace(",", ""))))
     except ValidationError:
         pass
     raise refusal("", f'"{text[:60]}"', "A bound lies between -1e100 and 1e100", "Write one that you can defend")
@@ -180,31 +220,72 @@ def _cells(text: str | None) -> int | None:
     return int(text)
 
 
-def _categories(words: str) -> Categories:
+def _categories(words: str, *, explicit: bool = False) -> Categories:
+    """A list; without the word for one, its items must not look like numbers or ranges unless they are in quotes."""
     parts = [part.strip() for part in words.rstrip(", ").split(",")]
+    plain = [part for part in parts if not part.startswith('"')]
+    if not explicit and any(_LIKE_A_NUMBER.fullmatch(part) or _LIKE_A_RANGE.search(part) for part in plain):
+        raise refusal(
+            "",
+            f'"{words[:60]}"',
+            "It could be a range or a list. Numbers have a point before decimals, and commas between thousands alone",
+            f"Write it as 0 to 120 for a range, or as {CODES}: 1, 2, 3 for a list",
+        )
     try:
         labels = [_LABEL.validate_python(part.strip('"') if part.startswith('"') else part) for part in parts]
     except ValidationError:
         raise refusal("", f'"{words[:60]}"', "A list has a text or code between commas", "Remove empty ones") from None
     if len(set(labels)) < len(labels):
         raise refusal("", f'"{words[:60]}"', "Each category stands in the list once", "Remove the second one")
-    if all(re.fullmatch(r"-?\d{1,15}", part, re.ASCII) for part in parts):
+    if all(_WHOLE.fullmatch(part) for part in parts):
         return Categories(tuple(int(part) for part in parts))
     return Categories(tuple(labels))
+
+
+def meaning(answer: ColumnAnswer) -> str:
+    """What an answer was understood to be, in words for the person who gave it."""
+    match answer:
+        case Numbers(lowest, highest, cells):
+            return f"a number from {_plain(lowest)} to {_plain(highest)}{_cells_in_words(cells)}"
+        case DateRange(first, last, cells):
+            return f"a date from {first} to {last}{_cells_in_words(cells)}"
+        case Calendar(part):
+            return f"the {part} of a date"
+        case Categories(values):
+            kind = "code" if isinstance(values[0], int) else "text"
+            shown = ", ".join(str(each) for each in values[:_SHOWN]) + (", ..." if len(values) > _SHOWN else "")
+            return f"one of {len(values)} {kind}{'' if len(values) == 1 else 's'}: {shown}"
+        case Unknown():
+            return "a number whose bounds a charged release finds"
+    return "yes or no"
+
+
+_SHOWN = 8
+"""Categories that are shown when an answer is confirmed."""
+
+
+def _plain(number: float) -> str:
+    return f"{number:,.0f}" if number.is_integer() and abs(number) < 10**15 else f"{number:,.15g}"
+
+
+def _cells_in_words(cells: int | None) -> str:
+    return "" if cells is None else f", in {cells:,} cells"
 
 
 def words_of(answer: ColumnAnswer) -> str | list[str]:
     """An answer as :func:`parse_column` reads it, or a list of categories as a file of answers holds it."""
     match answer:
         case Numbers(lowest, highest, cells):
-            return f"{lowest:.17g} to {highest:.17g}{_in(cells)}"
+            ends = [f"{end:.17g}" for end in (lowest, highest)]
+            point = ".0" if all(map(_DIGITS_OF_A_DAY.fullmatch, ends)) else ""
+            return f"{ends[0]}{point} to {ends[1]}{point}{_in(cells)}"
         case DateRange(first, last, cells):
             return f"{first} to {last}{_in(cells)}"
         case Calendar(part):
             return part
         case Categories(values):
             texts = [each for each in values if isinstance(each, str)]
-            return texts or "".join(f"{each}, " for each in values).rstrip(" ")
+            return texts or f"{CODES}: {', '.join(map(str, values))}"
         case Unknown():
             return UNKNOWN
     return YES_NO

@@ -128,6 +128,8 @@ class FirstRelease:
         What all releases together cost.
     mechanism
         Name of the mechanism of a night.
+    understood
+        Lines (column, what it was understood to hold).
     """
 
     folder: Path
@@ -137,6 +139,7 @@ class FirstRelease:
     rhythm: Rhythm
     charge: Ticks
     mechanism: str
+    understood: tuple[tuple[str, str], ...]
 
 
 def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -> FirstRelease:
@@ -187,6 +190,7 @@ def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -
         Rhythm("once" if paid is not None else answers.every or "once"),
         spent + Ticks.of(plan.charge).times(answers.nights or 1),
         plan.mechanism.name,
+        tuple(answers.understood(source.names or answers.names or ())),
     )
 
 

@@ -53,8 +53,10 @@ class Decision:
 
 def _whole(key: str) -> Callable[[str], Mapping[str, Any]]:
     def read(words: str) -> Mapping[str, Any]:
-        plain = words.replace(",", "").replace("_", "").replace(" ", "")
-        return {key: int(plain) if re.fullmatch(r"\d{1,18}", plain, re.ASCII) else words}
+        # A comma, a blank or an underscore stands between thousands alone: 1,5 is not fifteen.
+        written = re.fullmatch(r"\d+|\d{1,3}(?:[ _,]\d{3})+", words, re.ASCII)
+        plain = re.sub(r"[ _,]", "", words)
+        return {key: int(plain) if written and len(plain) <= 18 else words}
 
     return read
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.scaffold.column_answers import CODES
 
 SKIP = ("", "skip", "-")
 """Answers that leave a column out."""
@@ -98,6 +99,8 @@ def head_of(line: str, names: Sequence[str]) -> tuple[str, str] | None:
     if ":" not in line or line.startswith('"'):
         return None
     head, _, words = line.partition(":")
+    if head.strip().lower() == CODES:
+        return None
     return head.strip(), words.strip()  # no column has this name, which is reported where it is checked
 
 

@@ -19,7 +19,7 @@ from tests.pipeline.scaffold import scaffold_support as first
 WORDS = [
     "persn", "?", "person", "text", "3", "5000", "correlations", "no",
     "skip", "a, b", "120 to 0", "0 to 120", "-10.5 to 1e4", "yes-no",
-    "every night until 2026-12-31", "usual",
+    "every night until 2026-12-31", "usual", "yes",
 ]  # fmt: skip
 """What somebody types, two mistakes and a call for help included."""
 
@@ -46,7 +46,7 @@ def visits(tmp_path, monkeypatch):
 
 
 def test_a_rhythm_without_an_end_is_asked_for_its_end(visits):
-    typed = [*WORDS[:-2], "night", *WORDS[-2:]]
+    typed = [*WORDS[:-3], "night", *WORDS[-3:]]
     shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
     assert shown.count("Until when? Write the last night too, such as night until 2026-12-31.") == 1
     assert "Until when?" not in blockveil("init", "visits.csv", "--date", "2026-12-01", "--output", "b", typed=WORDS)
@@ -124,7 +124,7 @@ def test_somebody_goes_back_to_an_earlier_question_or_column(visits):
     typed = [
         "<", "person as one cat", "<", "person", "text", "3", "5000", "tables", "2",
         "skip", "<", "skip", "a, b", "0 to 120 in 4", "<", "0 to 120 in 3", "skip", "true/false",
-        "once", "usual",
+        "once", "usual", "yes",
     ]  # fmt: skip
     shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
     assert "This is the first question" in shown
@@ -143,8 +143,27 @@ def test_a_guess_above_the_bound_of_the_records_is_refused_at_its_question(visit
     assert "600 records (a guess)" in shown
 
 
+def test_nothing_is_written_before_somebody_confirms_how_the_columns_were_understood(visits):
+    lines = ["skip", "a, b", "0, 90", "0 to 90", "codes: 0, 1,000", "0 to 1,000", "yes-no"]
+    again = ["skip", "a, b", "0 to 120", "0 to 1,000", "yes-no", "once", "usual"]
+    typed = ["person", "text", "3", "5000", "correlations", "no", *lines, "once", "usual", "no", *again]
+    (visits / "visits").mkdir()
+    with pytest.raises(ConfigError):
+        blockveil("init", "visits.csv", "--date", "2026-12-01", typed=[*typed, "yes"])
+    (visits / "visits").rmdir()
+    aborted = CliRunner().invoke(app, ["init", "visits.csv", "--date", "2026-12-01"], input="\n".join([*typed, ""]))
+    assert aborted.exit_code != 0
+    assert not (visits / "visits").exists()
+    shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=[*typed, "yes"])
+    assert "could be a range or a list" in shown
+    assert "a number from 0 to 90" in shown
+    assert "a number from 0 to 120" in shown
+    assert "one of 2 texts: a, b" in shown
+    assert '"age" = "0 to 120"' in (visits / "visits" / "answers.toml").read_text()
+
+
 def test_a_promise_that_no_noise_keeps_is_asked_once_more_and_no_answer_is_lost(visits):
-    typed = [*WORDS[:-2], "every night until 2036-11-30", "epsilon 1e-9 delta 1e-13", "usual"]
+    typed = [*WORDS[:-3], "every night until 2036-11-30", "epsilon 1e-9 delta 1e-13", "usual", "yes"]
     shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
     assert "The last question once more" in shown
     assert 'strictness = "usual"' in (visits / "visits" / "answers.toml").read_text()
@@ -212,8 +231,9 @@ def test_a_wide_frame_whose_bounds_nobody_knows_takes_ten_decisions_and_no_edit(
         "*: unknown",
         "once",
         "loose",
+        "yes",
     ]
-    assert len(set(typed) - {"perhaps"}) == 10
+    assert len(set(typed) - {"perhaps"}) == 10, "one line confirms what was understood"
     shown = blockveil("init", "wide.csv", "--date", "2026-12-01", typed=typed)
     assert "Answer yes or no" in shown
     assert "16 columns: cost0, cost1" in shown
@@ -231,7 +251,7 @@ def test_a_wide_frame_whose_bounds_nobody_knows_takes_ten_decisions_and_no_edit(
 
 def test_a_line_may_correct_a_suggestion_and_what_names_no_column_is_said(visits):
     lines = ["wrd: a, b", "ag*: 0 to 99", "age: 18 to 99", "<", "age: 20 to 99", "*: skip"]
-    typed = ["person", "text", "3", "5000", "correlations", "yes", *lines, "once", "usual"]
+    typed = ["person", "text", "3", "5000", "correlations", "yes", *lines, "once", "usual", "yes"]
     shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
     assert 'Did you mean "ward"?' in shown
     assert "0 columns" in shown, "a pattern does not replace what is answered"

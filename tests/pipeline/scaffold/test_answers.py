@@ -9,7 +9,7 @@ import pytest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_names import SourceColumns
-from blockveil.pipeline.scaffold.interview import DECISIONS, answered, due
+from blockveil.pipeline.scaffold.interview import DECISIONS, answered, due, together
 from blockveil.pipeline.scaffold.whole_answers import all_answered
 from tests.pipeline.scaffold import scaffold_support as first
 
@@ -96,7 +96,7 @@ def test_what_is_wrong_and_what_is_open_is_named_at_once_and_each_for_one_reason
         "directions": 3,
         "until": date(2020, 1, 1),
         "colour": "red",
-        "columns": {"age": "0-120", "height": "0 to 300", "cost": "5 to 2", "ward": "A ward"},
+        "columns": {"age": "0-120", "height": "0 to 300", "cost": "5 to 2", "ward": "0 - 9"},
     }
     del values["rows_at_most"]
     with pytest.raises(ConfigError) as refused:
@@ -115,8 +115,7 @@ def test_what_is_wrong_and_what_is_open_is_named_at_once_and_each_for_one_reason
     for told in [*wrong, 'unit_column: "persn"', 'columns: "height"', "rows_at_most is not answered"]:
         assert sum(told in line for line in shown.splitlines() if line[0].isdigit()) == 1, (told, shown)
     assert len(refused.value.each) == len(wrong) + 3, shown
-    assert shown.count("Records beyond a bound are moved to it") == 1
-    assert "The rule is that of" in shown
+    assert shown.count("A range is two dates") == 2
 
 
 @pytest.mark.parametrize("key", sorted(first.GIVEN))
@@ -245,3 +244,10 @@ def test_each_row_is_somebody_only_where_no_column_could_be_meant():
     assert first.given(unit_column="row", unit_type=None, rows_of_each=None).unit_column is None
     with pytest.raises(ConfigError, match="could be the column or each row"):
         answered(Answers(), SourceColumns("x.csv", "csv", ("row", "age")), {"unit_column": "row"})
+
+
+def test_a_long_rule_of_several_problems_is_told_once():
+    rule = "what somebody writes about a column has one meaning " * 4
+    shown = together([ConfigError("one", rule, "Correct it"), ConfigError("two", rule, "Correct it")]).in_full
+    assert shown.count(rule.strip()) == 1
+    assert "two. The rule is that of 1." in shown
