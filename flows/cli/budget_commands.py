@@ -110,7 +110,7 @@ def set_(
         accountant=accountant,
         periods=() if no_periods else None if per is None else parse_periods(per),
         after_loss=after_loss,
-        granted_by=named_grant(by, why),
+        granted_by=named_grant(by, why, loaded.config.output.new_budget),
     )
     print_answer(budget_lines(status), as_json, in_numbers=budgets.in_numbers(status))
 

@@ -31,7 +31,7 @@ def ingest(
     """
     del debug
     from blockveil.pipeline.config.ingest_file import load_ingest
-    from blockveil.pipeline.data.ingest import ingest_run
+    from blockveil.pipeline.data.ingest import ingest_run, known_sources
     from blockveil.pipeline.data.ingest.arrivals import up_to
 
     loaded = load_ingest(config)
@@ -46,6 +46,13 @@ def ingest(
     counted = source.counts.read or source.counts.held_files
     if counted and sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
         say_sentence(f"Only here: {source.counts.sentence()}", err=True)
+    known_sources.remember(loaded)
+    for other in known_sources.elsewhere(loaded):
+        say_sentence(
+            f"The same source is in another store, which another ledger pays for: {other}. Their promises to the same "
+            "people add up, and neither ledger sees the other. Let one ledger pay for both.",
+            err=True,
+        )
     unit, declared = loaded.config.unit, loaded.config
     bound = "one record each" if declared.rows_per_unit == 1 else f"at most {declared.rows_per_unit} rows each"
     rows = [

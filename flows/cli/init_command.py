@@ -46,6 +46,10 @@ def init(
         Path | None, typer.Option("--output", help="Folder to write; named after the source where it is not given.")
     ] = None,
     rows: GuessedRows = None,
+    new_budget: Annotated[
+        str | None,
+        typer.Option(help="Why people whose source another folder reads get a second budget; kept in its ledger."),
+    ] = None,
     date: Date = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -66,8 +70,8 @@ def init(
     location = source or tree.get("source")
     if not isinstance(location, str):
         raise ConfigError("No source is given", "The configs are for the columns of a source", "Name a file of records")
-    begun = begin(location, tree, Path.cwd(), output, parse_date(date), whole=yes)
-    made = compose(begun.given, begun.source, begun.folder, Path.cwd()) if yes else _Asking(begun, rows).made()
+    begun = begin(location, tree, Path.cwd(), output, parse_date(date), whole=yes, new_budget=new_budget)
+    made = compose(begun, begun.given) if yes else _Asking(begun, rows).made()
     accuracy = good_enough(made.plan, AccuracyQuestion(Supposed(rows), rhythm=made.rhythm))
     write(made)
     if as_json:
@@ -76,6 +80,7 @@ def init(
             {
                 "folder": made.folder,
                 "columns": dict(made.understood),
+                "joins": dict(made.budget),
                 "next": next_steps,
                 **made.plan.public,
                 "accuracy": accuracy.plain,
@@ -98,6 +103,11 @@ class _Asking:
         if self._source.names:
             names = ", ".join(self._source.names)
             say_sentence(f"The source has {len(self._source.names)} columns: {names}. Nothing else of it was read.")
+        if self._begun.earlier is not None:
+            say_sentence(
+                f'"{self._begun.earlier.release.path}" reads the same source. This question joins its ledger and its '
+                "budget; only what is new is asked."
+            )
         say_sentence(
             f"Type {MORE} for help with a question, and {BACK} to go back to the one before. Every answer is public, "
             "and must not be taken from the records.\n"
@@ -105,7 +115,7 @@ class _Asking:
         while True:
             self._ask()
             try:
-                made = compose(self._given[-1], self._source, self._begun.folder, Path.cwd())
+                made = compose(self._begun, self._given[-1])
                 if self._confirmed(made):
                     return made
                 self._back_to_columns()
@@ -118,7 +128,7 @@ class _Asking:
     def _confirmed(self, made: FirstRelease) -> bool:
         """Show how the columns were understood, before anything is written; whether that is right."""
         say("\nThis is what was understood:")
-        print_rows([(f"  {name}", words) for name, words in made.understood])
+        print_rows([(f"  {name}", words) for name, words in (*made.understood, *made.budget)])
         more = "Nothing is written before you say yes. Say no to describe the columns again."
         return said_yes("Is this right? (yes or no)", more)
 
@@ -166,7 +176,7 @@ class _Asking:
         """What follows from the answers so far, and what each level of the last one would promise."""
         follows = [f"{line}." for line in given.consequences]
         head = ["This follows from the answers, unless a file of answers says otherwise:", *follows] if follows else []
-        return [*head, *levels(given, self._source, self._begun.folder, Path.cwd())]
+        return [*head, *levels(self._begun, given)]
 
     def _values(self, given: Answers, question: Decision) -> Mapping[str, Any]:
         if question.key == "columns":
@@ -188,7 +198,7 @@ class _Asking:
 
 def _show(made: FirstRelease, accuracy: GoodEnough) -> None:
     say("")
-    print_rows(list(made.understood))
+    print_rows([*made.budget, *made.understood])
     say("")
     print_rows(summary.describe(made.plan, None))
     say("")

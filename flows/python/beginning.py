@@ -41,7 +41,7 @@ class BegunRelease:
     @property
     def _rows(self) -> list[tuple[str, str]]:
         steps = [("Next", f"{command}   # {why}") for command, why in self.commands]
-        return [*self.made.understood, *summary.describe(self.made.plan, None), *steps]
+        return [*self.made.budget, *self.made.understood, *summary.describe(self.made.plan, None), *steps]
 
     def __str__(self) -> str:
         """Plan of the first night, and what to do next."""
@@ -60,6 +60,7 @@ def init(
     answers: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     output: str | os.PathLike[str] | None = None,
     date: day | str | None = None,
+    new_budget: str | None = None,
     **given: Any,
 ) -> BegunRelease:
     """Write the configs of a first release. Reads the names of the columns and nothing else.
@@ -74,6 +75,9 @@ def init(
         Folder to write; named after the source where it is not given.
     date
         The first night, a date or ``YYYY-MM-DD``; today where not given.
+    new_budget
+        Why there is to be a second budget for people whose source another folder reads already; kept by the new
+        ledger. Without it the question joins that folder's ledger and budget.
     **given
         Answers by name, laid over the others, such as ``unit_column="patient"`` or ``columns={"age": "0 to 120"}``.
 
@@ -85,7 +89,7 @@ def init(
     Raises
     ------
     ConfigError
-        An answer is missing or cannot be, each with the reason; or the folder exists.
+        An answer is missing or cannot be, each with the reason; the folder exists, or another one has the budget.
     DataError, StoreError
         The source cannot be read or has no names.
     """
@@ -97,7 +101,15 @@ def init(
     location = tree.get("source") if source is None else os.fspath(source)
     if not isinstance(location, str):
         raise ConfigError("No source is given", "The configs are for the columns of a source", "Name a file of records")
-    begun = begin(location, tree, Path.cwd(), None if output is None else Path(output), day_of(date), whole=True)
-    made = compose(begun.given, begun.source, begun.folder, Path.cwd())
+    begun = begin(
+        location,
+        tree,
+        Path.cwd(),
+        None if output is None else Path(output),
+        day_of(date),
+        whole=True,
+        new_budget=new_budget,
+    )
+    made = compose(begun, begun.given)
     write(made)
     return BegunRelease(made.folder, made.commands, made)

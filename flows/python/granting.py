@@ -174,7 +174,7 @@ class BudgetOfConfig:
             accountant=None if accountant is None else _accountant(accountant),
             periods=None if per is None else parse_periods(list(per)),
             after_loss=after_loss,
-            granted_by=named_grant(by, why),
+            granted_by=named_grant(by, why, self._loaded.config.output.new_budget),
         )
         return self
 

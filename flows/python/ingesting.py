@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from pathlib import Path
 
 from blockveil.pipeline.config.ingest_file import load_ingest
-from blockveil.pipeline.data.ingest import erasing, ingest_run
+from blockveil.pipeline.data.ingest import erasing, ingest_run, known_sources
 from blockveil.pipeline.data.ingest.arrivals import up_to
 
 
@@ -52,7 +53,11 @@ def ingest(
 
     loaded = load_ingest(config)
     last = up_to(loaded.config, before, datetime.now().astimezone().date())
-    return ingest_run.ingest(ingest_run.look(loaded, before=last), tell).path
+    path = ingest_run.ingest(ingest_run.look(loaded, before=last), tell).path
+    known_sources.remember(loaded)
+    for other in known_sources.elsewhere(loaded):
+        warnings.warn(f"the same source is in another store, which another ledger pays for: {other}", stacklevel=2)
+    return path
 
 
 def erase(config: str | os.PathLike[str], units: Sequence[int | str], /) -> Path:

@@ -22,7 +22,7 @@ from blockveil.pipeline.plan import summary
 from blockveil.pipeline.scaffold import interview
 from blockveil.pipeline.scaffold.answers import Every, Purpose
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
-from blockveil.pipeline.scaffold.folder import FirstRelease, compose
+from blockveil.pipeline.scaffold.folder import BegunFolder, FirstRelease, compose
 from blockveil.pipeline.scaffold.many_columns import column_lines
 from blockveil.pipeline.scaffold.promised import levels
 from blockveil.pipeline.scaffold.whole_answers import all_answered
@@ -109,9 +109,9 @@ def _compose(words: dict[str, Any]) -> FirstRelease:
             question = next(each for each in interview.DECISIONS if each.key == key)
             values |= question.read(str(words[key]))
     given = all_answered(source, _dated(values))
-    folder = _FOLDER / str(given.dataset)
-    made = compose(given, source, folder, _FOLDER)
-    page = _page(made, levels(given, source, folder, _FOLDER))
+    begun = BegunFolder(given, source, _FOLDER / str(given.dataset), _FOLDER)
+    made = compose(begun, given)
+    page = _page(made, levels(begun, given))
     create_markdown_artifact(page, key="first-configs", description="Configs of a first release, as text")
     return made
 

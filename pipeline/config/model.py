@@ -214,6 +214,9 @@ class OutputSection(Section):
     keys: PathOrReference
     """the private folder of noise keys, relative to the config file; or "env:NAME" or "file:PATH" of a variable or a
     private file that holds the address of a key store of another package"""
+    new_budget: Label | None = None
+    """why this ledger has a budget of its own over people whose records another ledger pays for; each grant
+    keeps it"""
     upload: RemoteLocation | None = None
     """the address in an object store that each release and its report are sent to, such as "s3://bucket/folder"; a
     release counts as released once readers see it there"""

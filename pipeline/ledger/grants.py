@@ -105,28 +105,38 @@ def check_change(dataset: str, present: Cap, total: Sum, new: Cap) -> None:
         )
 
 
-def named_grant(by: str | None, why: str | None) -> dict[str, str]:
-    """Who grants a budget and why, as its entry says it; empty where neither is given.
+def named_grant(by: str | None, why: str | None, new_budget: str | None = None) -> dict[str, str]:
+    """Who grants a budget and why, as its entry says it; empty where nothing is given.
+
+    Parameters
+    ----------
+    by, why
+        Who grants it, and why so much.
+    new_budget
+        Why the same people have another budget in another ledger.
 
     Raises
     ------
     LedgerError
         One is given without the other, or it is not a line of text.
     """
+    apart = {} if new_budget is None else {"new_budget": new_budget}
     if by is None and why is None:
-        return {}
+        return apart
     if not all(text and text.strip() and text.isprintable() and len(text) <= 200 for text in (by, why)):
         raise LedgerError(
             "It is not stated who grants the budget, or why",
             "Both are given or neither, each as a line of 1 to 200 printable characters",
             "Give --by and --why",
         )
-    return {"granted_by": str(by), "why": str(why)}
+    return {"granted_by": str(by), "why": str(why), **apart}
 
 
 def granted_words(payload: Mapping[str, Any]) -> str:
     """Who granted a budget and why, by its BUDGET entry, as the end of a sentence; empty where nobody is named."""
-    return f"; granted by {payload['granted_by']}: {payload['why']}" if "granted_by" in payload else ""
+    named = f"; granted by {payload['granted_by']}: {payload['why']}" if "granted_by" in payload else ""
+    beside = payload.get("new_budget")
+    return named if beside is None else f"{named}; beside another budget of the same people: {beside}"
 
 
 def parse_periods(texts: Sequence[str]) -> tuple[Period, ...]:

@@ -1,4 +1,7 @@
-"""The folder of a first release: composed as text, planned as it will be read, and written whole or not at all."""
+"""The folder of a release: composed as text, planned as it will be read, and written whole or not at all.
+
+A further question about a source that a folder reads already joins that folder (:mod:`.earlier`).
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,17 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.accuracy.rhythm import Rhythm
-from blockveil.pipeline.base.durable import store_error, sync_tree
+from blockveil.pipeline.base.durable import replace_file, store_error, sync_tree, write_new
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
@@ -31,12 +35,14 @@ from blockveil.pipeline.scaffold import texts
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_answers import Numbers
 from blockveil.pipeline.scaffold.column_names import SourceColumns, catalog_table, read_columns
+from blockveil.pipeline.scaffold.earlier import Earlier, find_earlier
 from blockveil.pipeline.scaffold.interview import answered
+from blockveil.pipeline.scaffold.texts import FIRST, Place
 from blockveil.pipeline.scaffold.whole_answers import all_answered
 
-RELEASE = "release.toml"
-INGEST = "ingest.toml"
-FIND_BOUNDS = "find-bounds.toml"
+DEPLOYMENTS = "deployments.toml"
+
+_MOST_QUESTIONS = 1000
 
 SHARE_OF_BOUNDS = 0.1
 """Share of mu squared of the promise that a release of bounds takes: the others' noise grows by a twentieth."""
@@ -55,16 +61,50 @@ class BegunFolder:
     source
         Columns of the source.
     folder
-        Where the files will be; nothing is there yet.
+        Where the files will be; nothing is there yet, but for an earlier question.
+    base
+        Folder that a relative path of the source starts from.
+    earlier
+        The release of the same source whose budget pays; None for a budget of its own.
+    new_budget
+        Why there is another budget for the same people; None where there is none.
     """
 
     given: Answers
     source: SourceColumns
     folder: Path
+    base: Path
+    earlier: Earlier | None = None
+    new_budget: str | None = None
+
+    def place(self, answers: Answers) -> Place:
+        """Where the files of the answers belong."""
+        if self.earlier is None:
+            output = {**FIRST.output, **({} if self.new_budget is None else {"new_budget": self.new_budget})}
+            return replace(FIRST, output=output)
+        config, folder = self.earlier.release.config, self.earlier.folder
+        purpose = str(answers.purpose)
+        names = (purpose, *(f"{purpose}-{number}" for number in range(2, _MOST_QUESTIONS)))
+        name = next(name for name in names if not _is_taken(folder, config, name))
+        store = Path(config.data.store).with_name(f"{name}.zarr")
+        output = config.output.model_dump(mode="json", exclude_defaults=True)
+        return Place(name, f"{name}-", str(store), output, config.release.budget)
+
+
+def _is_taken(folder: Path, config: ReleaseConfig, name: str) -> bool:
+    """Whether a release of this name, or a file of it, is in a folder."""
+    return config.release.name == name or any(folder.glob(f"{name}.toml")) or any(folder.glob(f"{name}-*.toml"))
 
 
 def begin(
-    location: str, tree: Mapping[str, Any], base: Path, output: Path | None, first: date, *, whole: bool = False
+    location: str,
+    tree: Mapping[str, Any],
+    base: Path,
+    output: Path | None,
+    first: date,
+    *,
+    whole: bool = False,
+    new_budget: str | None = None,
 ) -> BegunFolder:
     """Read the names of a source's columns, and check the answers so far.
 
@@ -82,19 +122,39 @@ def begin(
         First night where the answers name none.
     whole
         Whether these are all answers, so that a question that they leave open is refused.
+    new_budget
+        Why there is to be another budget over the same people; None joins the one that there is.
 
     Raises
     ------
     BlockveilError
-        The source cannot be read, an answer cannot be, or the folder exists.
+        The source cannot be read, an answer cannot be, the folder exists, or another one has the source's budget.
     """
     source = read_columns(location, base)
     name = _name(location if output is None else output.name)
     folder = base / (output or name)
-    require_new(folder)
-    values = {"dataset": name, "first": first, **tree, "source": location}
+    earlier = None if new_budget is not None else find_earlier(location, base, folder)
+    inherited: Mapping[str, Any] = {}
+    if earlier is None:
+        require_new(folder)
+    else:
+        if output is not None and folder.resolve() != earlier.folder.resolve():
+            raise _has_a_budget(earlier)
+        earlier.require_same(tree)
+        inherited, folder = earlier.inherited(), earlier.folder
+    values = {"dataset": name, "first": first, **inherited, **tree, "source": location}
     given = all_answered(source, values) if whole else answered(Answers(), source, values)
-    return BegunFolder(given, source, folder)
+    return BegunFolder(given, source, folder, base, earlier, new_budget)
+
+
+def _has_a_budget(earlier: Earlier) -> ConfigError:
+    return ConfigError(
+        f'"{earlier.folder}" reads the same source, and its ledger has the budget of these people: epsilon '
+        f"{earlier.cap.epsilon:g}",
+        "A second budget would promise the same people twice as much without a word",
+        "Leave --output out, so that the question joins that folder; or give --new-budget with the reason, which the "
+        "new ledger keeps",
+    )
 
 
 def _name(location: str) -> str:
@@ -130,6 +190,10 @@ class FirstRelease:
         Name of the mechanism of a night.
     understood
         Lines (column, what it was understood to hold).
+    budget
+        Lines (what, value) on the budget that this question joins; none where it has its own.
+    joins
+        Whether the folder is there, with an earlier question.
     """
 
     folder: Path
@@ -140,48 +204,53 @@ class FirstRelease:
     charge: Ticks
     mechanism: str
     understood: tuple[tuple[str, str], ...]
+    budget: tuple[tuple[str, str], ...] = ()
+    joins: bool = False
 
 
-def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -> FirstRelease:
-    """Files of a folder that does not exist yet. Reads no record and writes nothing.
+def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
+    """Files of a release that do not exist yet. Reads no record and writes nothing.
 
     Parameters
     ----------
+    begun
+        Source and folder.
     answers
         Complete answers.
-    source
-        Columns of the source.
-    folder
-        Where the files will be.
-    base
-        Folder that a relative path of the source starts from.
 
     Raises
     ------
     ConfigError
         The answers do not make a release: no noise keeps the promise, or an answer is not fit for its place.
     """
-    location = source.location
+    source, folder, base = begun.source, begun.folder, begun.base
+    place, location = begun.place(answers), source.location
     elsewhere = is_remote(location) or catalog_table(location) is not None or source.kind == "postgresql"
     if not (elsewhere or os.path.isabs(location)):
         location = os.path.relpath(base / location, folder)
-    ingest_text = texts.ingest_text(answers, source, location)
-    ingest = _model(ingest_text, INGEST, IngestConfig)
-    paid = _finding_bounds(answers, folder) if answers.unknown else None
+    ingest_text = texts.ingest_text(answers, source, location, place)
+    ingest = _model(ingest_text, place.ingest, IngestConfig)
+    if (stored := _stored_already(begun.earlier, ingest)) is not None:
+        place = replace(place, store=stored)
+    paid = _finding_bounds(answers, folder, place) if answers.unknown else None
     spent = NOTHING if paid is None else Ticks.of(paid[0].charge)
-    plan, release_text = _planned(answers, folder, spent)
+    plan, release_text = _planned(answers, folder, spent, place)
+    if begun.earlier is not None and isinstance(plan.charge, Loss) and plan.charge.epsilon:
+        place = replace(place, gaussian=True)
+        plan, release_text = _planned(answers, folder, spent, place)
     if ingest.outputs != plan.columns:
         raise AssertionError("the ingest makes other columns than the release reads")
+    charges = [(plan.charge, answers.nights or 1), *([] if paid is None else [(paid[0].charge, 1)])]
+    epsilon = answers.epsilon or 0.0 if begun.earlier is None else begun.earlier.together(charges)
+    steps = _Steps(answers, place, epsilon, begun.earlier, stored is not None)
     files = {
-        INGEST: ingest_text,
-        **({} if paid is None else {FIND_BOUNDS: paid[1]}),
-        RELEASE: release_text,
-        "deployments.toml": texts.deployments_text(answers),
-        "answers.toml": texts.answers_text(answers),
-        "README.md": _readme(answers, _commands(answers, Path(folder.name))),
-        ".gitignore": "/private/\n/releases/\n",
+        **({} if stored is not None else {place.ingest: ingest_text}),
+        **({} if paid is None else {place.find_bounds: paid[1]}),
+        place.release: release_text,
+        place.answers: texts.answers_text(answers),
+        **_of_folder(begun, answers, place, steps),
     }
-    commands = _commands(answers, Path(os.path.relpath(folder, base)))
+    commands = steps.commands(Path(os.path.relpath(folder, base)))
     return FirstRelease(
         folder,
         files,
@@ -191,25 +260,64 @@ def compose(answers: Answers, source: SourceColumns, folder: Path, base: Path) -
         spent + Ticks.of(plan.charge).times(answers.nights or 1),
         plan.mechanism.name,
         tuple(answers.understood(source.names or answers.names or ())),
+        tuple(_of_budget(begun.earlier, answers, epsilon)),
+        begun.earlier is not None,
     )
 
 
-def _finding_bounds(answers: Answers, folder: Path) -> tuple[Plan, str]:
+def _of_budget(earlier: Earlier | None, answers: Answers, together: float) -> Iterator[tuple[str, str]]:
+    """What the question does to the budget that it joins."""
+    if earlier is None:
+        return
+    cap = earlier.cap
+    yield "Joins", f'the ledger and the budget of "{earlier.release.path}", which reads the same source'
+    yield "Budget", f"epsilon {cap.epsilon:g} at delta {cap.delta:g}, for all releases of these people together"
+    yield "This question", f"epsilon {answers.epsilon:g} at delta {answers.delta:g} by itself"
+    yield "Together", f"epsilon {together:g} at delta {cap.delta:g}: what everyone among the records would be promised"
+
+
+def _stored_already(earlier: Earlier | None, ingest: IngestConfig) -> str | None:
+    """The store of an earlier question where it holds the very records that this one reads."""
+    if earlier is None:
+        return None
+    theirs = earlier.ingest.config
+    same = theirs.columns == ingest.columns and theirs.source == ingest.source
+    same &= theirs.unit.model_copy(update={"seed": ""}) == ingest.unit.model_copy(update={"seed": ""})
+    return earlier.release.config.data.store if same else None
+
+
+def _of_folder(begun: BegunFolder, answers: Answers, place: Place, steps: _Steps) -> dict[str, str]:
+    """Files that all questions of a folder have in common."""
+    if begun.earlier is None:
+        return {
+            DEPLOYMENTS: texts.deployments_text(answers),
+            "README.md": _readme(answers, steps.commands(Path(begun.folder.name))),
+            ".gitignore": "/private/\n/releases/\n",
+        }
+    night = texts.night_text(answers, place)
+    if not night:
+        return {}
+    before = begun.folder / DEPLOYMENTS
+    text = before.read_text(encoding="utf-8") if before.is_file() else ""
+    return {DEPLOYMENTS: f"{text.rstrip()}\n\n{night}\n".lstrip()}
+
+
+def _finding_bounds(answers: Answers, folder: Path, place: Place) -> tuple[Plan, str]:
     """Plan and text of the release that finds bounds."""
-    text = texts.find_bounds_text(answers, SHARE_OF_BOUNDS)
-    return _plan_of(text, folder / FIND_BOUNDS, answers), text
+    text = texts.find_bounds_text(answers, SHARE_OF_BOUNDS, place)
+    return _plan_of(text, folder / place.find_bounds, answers), text
 
 
-def _planned(answers: Answers, folder: Path, spent: Ticks) -> tuple[Plan, str]:
+def _planned(answers: Answers, folder: Path, spent: Ticks, place: Place) -> tuple[Plan, str]:
     """Plan and text of the first night, with the largest share that lets the budget hold all nights."""
     nights = answers.nights or 1
     if nights == 1 and spent == NOTHING:
-        return _plan(answers, folder, None)
+        return _plan(answers, folder, None, place)
     cap = Cap(answers.epsilon or 0.0, answers.delta or 0.0)
     share = (1.0 if spent == NOTHING else 1.0 - SHARE_OF_BOUNDS) / nights
     for _ in range(8):
         share = _rounded_down(share)
-        plan, text = _plan(answers, folder, share)
+        plan, text = _plan(answers, folder, share, place)
         charge = Ticks.of(plan.charge)
         # The same sum as the ledger's: all releases together stay within the budget that is granted.
         if cap.nights(spent, charge) >= nights:
@@ -228,12 +336,12 @@ def _rounded_down(share: float) -> float:
     return math.floor(share * 10.0**digits) / 10.0**digits
 
 
-def _plan(answers: Answers, folder: Path, share: float | None) -> tuple[Plan, str]:
+def _plan(answers: Answers, folder: Path, share: float | None, place: Place) -> tuple[Plan, str]:
     """Plan and text of a night. What it costs depends on no bounds, so that any stand for those to be found."""
     stand_in = {name: Numbers(-1.0, 1.0) for name in answers.unknown}
     supposed = answers.model_copy(update={"columns": {**(answers.columns or {}), **stand_in}})
-    plan = _plan_of(texts.release_text(supposed, share), folder / RELEASE, answers)
-    return plan, texts.release_text(answers, share)
+    plan = _plan_of(texts.release_text(supposed, share, place), folder / place.release, answers)
+    return plan, texts.release_text(answers, share, place)
 
 
 def _plan_of(text: str, path: Path, answers: Answers) -> Plan:
@@ -252,42 +360,78 @@ def _model(text: str, name: str, model: type[Model]) -> Model:
     raise failure
 
 
-def _commands(answers: Answers, folder: Path) -> tuple[tuple[str, str], ...]:
-    release, ingest = shlex.quote(str(folder / RELEASE)), shlex.quote(str(folder / INGEST))
-    once = answers.every == "once"
-    night = f"blockveil plan {release}", f"shows what {'it' if once else 'a night'} costs and how exact it is; "
-    look = (night[0], f"{night[1]}reads no data")
-    grant = (
-        f"blockveil budget set {release} --epsilon {answers.epsilon:g} --delta {answers.delta:g}",
-        "grants the promise" if once else "grants the promise once, for all nights",
-    )
-    found = [
-        (f"blockveil ingest {ingest}", "reads the records and checks every value"),
-        *([look, grant] if not answers.unknown else [*_to_bounds(answers, folder, grant), look]),
-        (
-            f"blockveil run {release} --date {answers.first} --no-prefect",
-            f"makes the {'' if once else 'first '}release",
-        ),
-        (f"blockveil verify {shlex.quote(str(folder / 'releases'))}", "checks what was released, by itself"),
-    ]
-    if not once:
-        serves = "runs the nights, and shows them in a browser; needs blockveil[server]"
-        found.append((f"blockveil serve {shlex.quote(str(folder))}", serves))
-    return tuple(found)
+@dataclass(frozen=True)
+class _Steps:
+    """What is to be run for a question, in which order and why.
 
+    Attributes
+    ----------
+    answers, place
+        The question.
+    epsilon
+        That of the budget with this question in it.
+    earlier
+        The question whose budget this one joins.
+    stored
+        Whether the records are in the earlier question's store.
+    """
 
-def _to_bounds(answers: Answers, folder: Path, grant: tuple[str, str]) -> list[tuple[str, str]]:
-    """From no bounds to those of a charged release."""
-    finding = shlex.quote(str(folder / FIND_BOUNDS))
-    grant = (grant[0].replace(shlex.quote(str(folder / RELEASE)), finding), grant[1])
-    released = folder / "releases" / str(answers.dataset) / f"{answers.purpose}-bounds" / f"{answers.first}.json"
-    written = shlex.quote(str(folder / texts.BOUNDS))
-    return [
-        (f"blockveil plan {finding}", "shows how many values must lie together to be found; reads no data"),
-        grant,
-        (f"blockveil run {finding} --date {answers.first} --no-prefect", "finds the bounds, and is charged for them"),
-        (f"blockveil bounds read {shlex.quote(str(released))} --output {written}", "writes them for release.toml"),
-    ]
+    answers: Answers
+    place: Place
+    epsilon: float
+    earlier: Earlier | None
+    stored: bool
+
+    def commands(self, folder: Path) -> tuple[tuple[str, str], ...]:
+        """Commands and what they do, with paths from a folder above."""
+        release = shlex.quote(str(folder / self.place.release))
+        once = self.answers.every == "once"
+        what = f"shows what {'it' if once else 'a night'} costs and how exact it is; reads no data"
+        look = (f"blockveil plan {release}", what)
+        ingest = shlex.quote(str(folder / self.place.ingest))
+        releases = shlex.quote(str(folder / str(self.place.output["root"])))
+        found = [
+            *([] if self.stored else [(f"blockveil ingest {ingest}", "reads the records and checks every value")]),
+            *([*self._to_bounds(folder), look] if self.answers.unknown else [look, self._grant(release)]),
+            (
+                f"blockveil run {release} --date {self.answers.first} --no-prefect",
+                f"makes the {'' if once else 'first '}release",
+            ),
+            (f"blockveil verify {releases}", "checks what was released, by itself"),
+        ]
+        if not once:
+            serves = "runs the nights, and shows them in a browser; needs blockveil[server]"
+            found.append((f"blockveil serve {shlex.quote(str(folder))}", serves))
+        return tuple(found)
+
+    def _grant(self, config: str) -> tuple[str, str]:
+        """The grant, for the release whose config it names."""
+        delta = self.answers.delta if self.earlier is None else self.earlier.cap.delta
+        command = f"blockveil budget set {config} --epsilon {self.epsilon:g} --delta {delta:g}"
+        if self.earlier is not None:
+            return command, f"raises the promise from epsilon {self.earlier.cap.epsilon:g}, so that both fit"
+        once = self.answers.every == "once"
+        return command, "grants the promise" if once else "grants the promise once, for all nights"
+
+    def _to_bounds(self, folder: Path) -> list[tuple[str, str]]:
+        """From no bounds to those of a charged release."""
+        answers, place = self.answers, self.place
+        finding = shlex.quote(str(folder / place.find_bounds))
+        name = f"{place.named(answers)}-bounds"
+        released = folder / str(place.output["root"]) / str(answers.dataset) / name / f"{answers.first}.json"
+        written = shlex.quote(str(folder / place.bounds))
+        return [
+            (f"blockveil plan {finding}", "shows how many values must lie together to be found; reads no data"),
+            self._grant(finding),
+            (
+                f"blockveil run {finding} --date {answers.first} --no-prefect",
+                "finds the bounds, and is charged for them",
+            ),
+            (
+                f"blockveil bounds read {shlex.quote(str(released))} --output {written}",
+                f"writes them for {place.release}",
+            ),
+        ]
 
 
 def _readme(answers: Answers, commands: tuple[tuple[str, str], ...]) -> str:
@@ -308,11 +452,11 @@ def _readme(answers: Answers, commands: tuple[tuple[str, str], ...]) -> str:
 def _of_bounds(answers: Answers) -> str:
     if not answers.unknown:
         return ""
-    return f"`{FIND_BOUNDS}` finds the bounds of columns that have none, and `{texts.BOUNDS}` will hold them.\n"
+    return f"`{FIRST.find_bounds}` finds the bounds of columns that have none, and `{FIRST.bounds}` will hold them.\n"
 
 
 def write(composed: FirstRelease) -> None:
-    """Write the folder at once: it is there whole, or it is not there.
+    """Write the folder, or the files of a further question in one that is there: whole, or nothing of it.
 
     Raises
     ------
@@ -321,26 +465,49 @@ def write(composed: FirstRelease) -> None:
     StoreError
         It cannot be written.
     """
-    folder = composed.folder
-    require_new(folder)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(prefix=".init-", dir=folder.parent))
-        try:
-            for name, text in composed.files.items():
-                (staged / name).write_text(text, encoding="utf-8")
-            (staged / "private").mkdir(mode=0o700)
-            staged.chmod(0o755)
-            sync_tree(staged)
-            staged.rename(folder)
-        except BaseException:
-            shutil.rmtree(staged, ignore_errors=True)
-            raise
+        _join(composed) if composed.joins else _make(composed)
     except OSError as error:
         failure = store_error(error, "writing the configs", "--output")
     else:
         return
     raise failure
+
+
+def _make(composed: FirstRelease) -> None:
+    """Make a folder by one rename."""
+    folder = composed.folder
+    require_new(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(prefix=".init-", dir=folder.parent))
+    try:
+        for name, text in composed.files.items():
+            (staged / name).write_text(text, encoding="utf-8")
+        (staged / "private").mkdir(mode=0o700)
+        staged.chmod(0o755)
+        sync_tree(staged)
+        staged.rename(folder)
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+
+
+def _join(composed: FirstRelease) -> None:
+    """Add files to a folder; the nights, which begin to use them, come last."""
+    new = {name: text for name, text in composed.files.items() if name != DEPLOYMENTS}
+    written: list[Path] = []
+    try:
+        for name, text in new.items():
+            path = composed.folder / name
+            write_new(path, text.encode(), f'the config "{name}"', "A config that is there is not overwritten")
+            written.append(path)
+        if DEPLOYMENTS in composed.files:
+            target = composed.folder / DEPLOYMENTS
+            replace_file(target, composed.files[DEPLOYMENTS].encode(), target.with_suffix(".new"))
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def require_new(folder: Path) -> None:
@@ -353,7 +520,7 @@ def require_new(folder: Path) -> None:
     """
     if folder.exists() or folder.is_symlink():
         raise ConfigError(
-            f'"{folder.name}" exists already',
-            "The configs of a release are written into a folder of their own",
-            "Give another one with --output, or remove it",
+            f'"{folder.name}" exists already, and nothing in it reads this source',
+            "The configs of a first release are written into a folder of their own",
+            "Give another name with --output",
         )

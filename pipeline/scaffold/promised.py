@@ -6,36 +6,29 @@ each level is planned as it would be written, and the bound on a guess follows f
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.ledger.guessing import percent, with_promise, with_ticks
 from blockveil.pipeline.scaffold.answers import LEVELS, Answers
-from blockveil.pipeline.scaffold.column_names import SourceColumns
-from blockveil.pipeline.scaffold.folder import compose
+from blockveil.pipeline.scaffold.folder import BegunFolder, compose
 from blockveil.pipeline.scaffold.interview import answered
 
 
-def levels(given: Answers, source: SourceColumns, folder: Path, base: Path) -> list[str]:
+def levels(begun: BegunFolder, given: Answers) -> list[str]:
     """What each level promises over all nights, a line each: what a guess about one bit can reach.
 
     Parameters
     ----------
+    begun
+        Where the files would be; nothing is written.
     given
         Answers to all other questions.
-    source
-        Columns of the source.
-    folder
-        Where the files would be; nothing is written.
-    base
-        Folder that a relative path of the source starts from.
     """
-    return [_line(name, answered(given, source, {"strictness": name}), source, folder, base) for name in LEVELS]
+    return [_line(name, begun, answered(given, begun.source, {"strictness": name})) for name in LEVELS]
 
 
-def _line(name: str, answers: Answers, source: SourceColumns, folder: Path, base: Path) -> str:
+def _line(name: str, begun: BegunFolder, answers: Answers) -> str:
     promise = ApproxDP(answers.epsilon or 0.0, answers.delta or 0.0)
     nights = answers.nights or 1
     over = "this one release" if nights == 1 else f"all {nights} nights together"
@@ -43,7 +36,7 @@ def _line(name: str, answers: Answers, source: SourceColumns, folder: Path, base
     head = f"{name}: epsilon {promise.epsilon:g}, delta {promise.delta:g}. A guess about one bit of {answers.called} is"
     coin = "a coin, half of the time."
     try:
-        made = compose(answers, source, folder, base)
+        made = compose(begun, answers)
     except BlockveilError:
         return f"{head} right at most {alone} of the time with {over}; {coin}"
     return (

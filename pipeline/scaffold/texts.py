@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
@@ -24,8 +25,68 @@ from blockveil.pipeline.scaffold.column_names import SourceColumns, catalog_tabl
 MISSING = ("", "NA", "N/A", "NaN", "null", "NULL", "None")
 """Texts by which programs write a missing value, unless one of them is a category."""
 
-BOUNDS = "bounds.toml"
-"""The file that takes up the bounds that a release has found."""
+
+@dataclass(frozen=True)
+class Place:
+    """Where the files of a question belong, and what it shares with earlier ones.
+
+    Attributes
+    ----------
+    name
+        Name of the release; None for that of its purpose.
+    prefix
+        What the names of files begin with; empty for the first question of a folder.
+    store
+        Path of the store of records.
+    output
+        Section ``[output]``.
+    budget
+        Name of the budget where it is not that of the data set.
+    gaussian
+        Whether the noise has to be Gaussian: in a budget that pays Gaussian noise, a pure loss costs far more.
+    """
+
+    name: str | None = None
+    prefix: str = ""
+    store: str = "private/records.zarr"
+    output: Mapping[str, Any] = field(
+        default_factory=lambda: {"root": "releases", "ledger": "private/ledger.db", "keys": "private/keys"}
+    )
+    budget: str | None = None
+    gaussian: bool = False
+
+    @property
+    def release(self) -> str:
+        """File of the release."""
+        return f"{self.name}.toml" if self.prefix else "release.toml"
+
+    @property
+    def ingest(self) -> str:
+        """File of the ingest."""
+        return f"{self.prefix}ingest.toml"
+
+    @property
+    def find_bounds(self) -> str:
+        """File of the release that finds bounds."""
+        return f"{self.prefix}find-bounds.toml"
+
+    @property
+    def bounds(self) -> str:
+        """File that takes up the bounds that a release has found."""
+        return f"{self.prefix}bounds.toml"
+
+    @property
+    def answers(self) -> str:
+        """File of what was answered."""
+        return f"{self.prefix}answers.toml"
+
+    def named(self, answers: Answers) -> str:
+        """Name of the release."""
+        return self.name or str(answers.purpose)
+
+
+FIRST = Place()
+"""That of the first question of a folder."""
 
 OTHER = "other"
 """Last category of counts: every text that the public list does not name."""
@@ -49,7 +110,7 @@ def value(given: Any) -> str:
     return str(given)
 
 
-def ingest_text(answers: Answers, source: SourceColumns, location: str) -> str:
+def ingest_text(answers: Answers, source: SourceColumns, location: str, place: Place = FIRST) -> str:
     """``ingest.toml``.
 
     Parameters
@@ -60,10 +121,13 @@ def ingest_text(answers: Answers, source: SourceColumns, location: str) -> str:
         The columns of the source.
     location
         Path of the source from the folder of the config, or its address.
+    place
+        Where the files belong.
     """
     return _joined(
-        "# From the source to the store that release.toml reads. Every value is checked against what is declared here.",
-        _table("ingest", {"store": "private/records.zarr", "dtype": "float32"}),
+        f"# From the source to the store that {place.release} reads. Every value is checked against what is declared "
+        "here.",
+        _table("ingest", {"store": place.store, "dtype": "float32"}),
         _table("source", _source(answers, source, location), *_source_words(source)),
         _unit(answers),
         "# The columns of the store, in their order. A list of categories is public, and no category is looked up.",
@@ -135,7 +199,7 @@ def _column(name: str, answer: ColumnAnswer, answers: Answers) -> str:
     return _table("[columns]", found)
 
 
-def release_text(answers: Answers, share: float | None) -> str:
+def release_text(answers: Answers, share: float | None, place: Place = FIRST) -> str:
     """``release.toml``.
 
     Parameters
@@ -144,20 +208,22 @@ def release_text(answers: Answers, share: float | None) -> str:
         All that was answered.
     share
         Share of the promise that one night takes; None for all of it.
+    place
+        Where the files belong.
     """
     return _joined(
         f"# The {answers.purpose} of {answers.dataset}: one night's release. `blockveil plan` shows what it costs.",
-        _table("release", {"dataset": answers.dataset, "name": answers.purpose}),
-        _table("data", {"store": "private/records.zarr"}),
-        *_query(answers),
+        _table("release", {"dataset": answers.dataset, "name": place.named(answers), "budget": place.budget}),
+        _table("data", {"store": place.store}),
+        *_query(answers, place),
         _privacy(answers, share),
-        _mechanism(answers),
+        _mechanism(answers, place),
         "# [continual] in place of privacy.share pays for all nights over growing records at once: docs/continual.md.",
-        _output(),
+        _table("output", place.output),
     )
 
 
-def find_bounds_text(answers: Answers, share: float) -> str:
+def find_bounds_text(answers: Answers, share: float, place: Place = FIRST) -> str:
     """``find-bounds.toml``: the release that finds the bounds of the columns that have none.
 
     Parameters
@@ -166,6 +232,8 @@ def find_bounds_text(answers: Answers, share: float) -> str:
         All that was answered; at least one column is unknown.
     share
         Share of the promise that it takes.
+    place
+        Where the files belong.
     """
     stored = [each["name"] for name, answer in ordered(answers) for each in _features(name, answer)]
     features = [{"name": name} | ({} if name in answers.unknown else {"counted": False}) for name in stored]
@@ -176,18 +244,16 @@ def find_bounds_text(answers: Answers, share: float) -> str:
     )
     return _joined(
         f"# Where do the values lie whose bounds nobody knows? It is released once and takes {100.0 * share:g} % of mu "
-        "squared\n# of the promise. `blockveil bounds read` makes the bounds of release.toml from it.",
-        _table("release", {"dataset": answers.dataset, "name": f"{answers.purpose}-bounds"}),
-        _table("data", {"store": "private/records.zarr"}),
+        f"squared\n# of the promise. `blockveil bounds read` makes the bounds of {place.release} from it.",
+        _table(
+            "release", {"dataset": answers.dataset, "name": f"{place.named(answers)}-bounds", "budget": place.budget}
+        ),
+        _table("data", {"store": place.store}),
         _table("query", {**query, "powers": [-10, 40]}, words) + _rows("features", features),
         _privacy(answers, share),
         _table("mechanism", {"kind": "gaussian"}),
-        _output(),
+        _table("output", place.output),
     )
-
-
-def _output() -> str:
-    return _table("output", {"root": "releases", "ledger": "private/ledger.db", "keys": "private/keys"})
 
 
 def _privacy(answers: Answers, share: float | None) -> str:
@@ -213,7 +279,7 @@ def _privacy_words(answers: Answers) -> Iterator[str]:
         yield "# Whether somebody is among the records at all is protected; their number is released with noise."
 
 
-def _query(answers: Answers) -> Iterator[str]:
+def _query(answers: Answers, place: Place) -> Iterator[str]:
     common = {"rows_at_most": answers.rows_at_most, "missing": "refuse"}
     features = [pair for name, answer in ordered(answers) for pair in _features(name, answer)]
     match answers.purpose:
@@ -239,7 +305,7 @@ def _query(answers: Answers) -> Iterator[str]:
     about = ["# Public bounds, in the columns' own units. What lies outside is moved to them."]
     box: dict[str, Any] = {"kind": "box", "origin": "midpoint"}
     if answers.unknown:
-        box["bounds"] = BOUNDS
+        box["bounds"] = place.bounds
         about.append("# Features without lower and upper take theirs from the file, which a charged release pays for.")
     yield _table("query.geometry", box, *about) + _rows("features", features)
     if answers.target is not None:
@@ -293,7 +359,10 @@ def _model(answers: Answers) -> str:
     return _table("query.model", {"predicts": "logistic", "target": {"name": answers.target, "classes": 2}})
 
 
-def _mechanism(answers: Answers) -> str:
+def _mechanism(answers: Answers, place: Place) -> str:
+    if place.gaussian:
+        chosen = {"tables": "residuals", "counts": "gaussian"}.get(answers.purpose or "", "shaped-gaussian")
+        return _table("mechanism", {"kind": chosen}, "# Gaussian, as what else the budget pays for.")
     relative = {"kind": "auto", "minimise": "relative"}  # else the column of the largest unit would decide
     gaussian = {"kind": "gaussian"}
     kind = {"correlations": relative, "totals": relative, "directions": gaussian, "training": gaussian}
@@ -303,22 +372,27 @@ def _mechanism(answers: Answers) -> str:
 
 
 def deployments_text(answers: Answers) -> str:
-    """``deployments.toml``."""
+    """``deployments.toml`` of the first question."""
+    check = {"config": "release", "cron": "0 6 * * *", "timezone": answers.timezone}
+    return _joined(
+        "# What runs when: `blockveil serve FOLDER` runs it. A night is released only while the budget lasts.",
+        night_text(answers),
+        _table("[verify]", check, "# Recompute the chain of the ledger."),
+    )
+
+
+def night_text(answers: Answers, place: Place = FIRST) -> str:
+    """The nights of a question, as a part of ``deployments.toml``; empty where there is one release."""
+    if answers.every == "once":
+        return ""
     night = {
-        "config": "release",
+        "config": place.release.removesuffix(".toml"),
         "mode": "release",
         "cron": _cron(answers),
         "timezone": answers.timezone,
         "missed": "latest",
     }
-    check = {"config": "release", "cron": "0 6 * * *", "timezone": answers.timezone}
-    return _joined(
-        "# What runs when: `blockveil serve FOLDER` runs it. A night is released only while the budget lasts.",
-        ""
-        if answers.every == "once"
-        else _table("[night]", night, f"# The last night that the promise pays for is {answers.until}."),
-        _table("[verify]", check, "# Recompute the chain of the ledger."),
-    )
+    return _table("[night]", night, f"# The last night that the promise pays for is {answers.until}.")
 
 
 def _cron(answers: Answers) -> str:
