@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from blockveil.flows.cli.commands import CommandsOnDemand, usage_error
-from blockveil.pipeline.base.errors import BlockveilError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, ForOperator, StoreError
 from blockveil.pipeline.base.extras import MissingExtra
 
 HELP = (
@@ -96,6 +96,8 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
     if known is None:
         # The text of an unexpected error could quote a record.
         return f"unexpected {type(error).__name__}. Run again with --debug to see it.", 1
+    if isinstance(known, ForOperator) and sys.stderr.isatty() and "--json" not in sys.argv:
+        return known.at_terminal, known.exit_code
     return known.in_full, known.exit_code
 
 

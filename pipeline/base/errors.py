@@ -124,6 +124,35 @@ class DataError(SeveralProblems):
     exit_code = 4
 
 
+class ForOperator(DataError):
+    """Records are not as declared, and what is wrong with them is for the person at the terminal alone.
+
+    Its text, which enters logs and states of runs, says nothing of what was found.
+
+    Parameters
+    ----------
+    value, rule, remedy
+        What is shown at a terminal; see :class:`BlockveilError`.
+    """
+
+    def __init__(self, value: str, rule: str, remedy: str) -> None:
+        super().__init__(
+            "The ingest refused its source",
+            "What is wrong with records is shown to a person at a terminal alone",
+            "Run `blockveil ingest` of the same config at a terminal; it says what is wrong",
+        )
+        self._found = DataError(value, rule, remedy)
+
+    def __reduce__(self) -> tuple[type[ForOperator], tuple[str, str, str]]:
+        """Travel between processes; what is printed of an error, its arguments too, says nothing of what was found."""
+        return type(self), (self._found.value, self._found.rule, self._found.remedy)
+
+    @property
+    def at_terminal(self) -> str:
+        """What is wrong, for a person at a terminal."""
+        return str(self._found)
+
+
 class ReleaseConflict(BlockveilError):
     """The same release exists with other data or another config.
 

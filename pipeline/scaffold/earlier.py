@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
-from blockveil.pipeline.budget.filter import Cap, Chargeable, Ticks
+from blockveil.pipeline.budget.filter import NOTHING, Cap, Chargeable, Ticks
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows, LoadedIngest, load_ingest
 from blockveil.pipeline.data.ingest.known_sources import (
@@ -73,7 +73,8 @@ class Earlier:
             What the further question costs, each with how often.
         """
         cap = self.cap
-        total = Ticks(cap.most_loss, 0, cap.most_pure)
+        # One charge alone may be a little larger than several together.
+        total = Ticks(max(cap.most_loss, Ticks.of(Loss(cap.left(NOTHING), 0.0, 0.0)).loss), 0, cap.most_pure)
         for charge, count in charges:
             total += cap.book(charge, total).times(count)
         low, high = cap.epsilon, _MOST_EPSILON
@@ -91,6 +92,8 @@ class Earlier:
             "rows_known": config.privacy.neighbours == Neighbours.REPLACE_ONE,
             "unit_column": getattr(unit, "column", EACH_ROW),
         }
+        if isinstance(unit, ChosenRows | AggregatedRows):
+            answers["unit_type"] = unit.type
         if isinstance(unit, ChosenRows):
             answers["rows_of_each"] = unit.rows_at_most
         elif isinstance(unit, AggregatedRows):

@@ -361,8 +361,9 @@ def _model(answers: Answers) -> str:
 
 def _mechanism(answers: Answers, place: Place) -> str:
     if place.gaussian:
-        chosen = {"tables": "residuals", "counts": "gaussian"}.get(answers.purpose or "", "shaped-gaussian")
-        return _table("mechanism", {"kind": chosen}, "# Gaussian, as what else the budget pays for.")
+        noise = {"tables": "residuals", "counts": "gaussian"}.get(answers.purpose or "", "shaped-gaussian")
+        optimised = {"optimise_for": "relative-error"} if noise == "shaped-gaussian" else {}
+        return _table("mechanism", {"kind": noise, **optimised}, "# Gaussian, as what else the budget pays for.")
     relative = {"kind": "auto", "minimise": "relative"}  # else the column of the largest unit would decide
     gaussian = {"kind": "gaussian"}
     kind = {"correlations": relative, "totals": relative, "directions": gaussian, "training": gaussian}

@@ -60,6 +60,8 @@ class Encoder:
         self.width = len(config.outputs)
         self._columns = config.columns
         self._networks = networks(config, folder)
+        self.matched: set[str] = set()
+        """Columns of categories of which a value was in the list so far."""
 
     def encode(self, batch: Batch) -> tuple[Rows, Flags | None]:
         """Rows of the store and which of them to keep (None: all).
@@ -79,11 +81,18 @@ class Encoder:
         for column in self._columns:
             stop = start + len(column.outputs)
             gone = _encode(column, batch, rows[:, start:stop], self._networks)
+            if isinstance(column, CategoryColumn) and column.name not in self.matched and _matched(column, batch):
+                self.matched.add(column.name)
             if gone is not None:
                 dropped = _either(dropped, gone)
             start = stop
         rows += 0  # equal values have equal bits: below zero by a sign alone is zero
         return rows, None if dropped is None else ~dropped
+
+
+def _matched(column: CategoryColumn, batch: Batch) -> bool:
+    """Whether a value of the batch is in the declared list."""
+    return bool((batch.codes(column.name, column.categories) >= 0).any())
 
 
 def _encode(column: Column, batch: Batch, out: Rows, made: Mapping[str, Network]) -> Flags | None:

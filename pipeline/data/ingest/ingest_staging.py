@@ -43,6 +43,8 @@ class IngestProgress:
         Rows that are in the store.
     ranges
         Number of ranges that units are split into.
+    matched
+        Columns of categories of which a value was in the declared list.
     """
 
     spec: str
@@ -52,6 +54,7 @@ class IngestProgress:
     row: int = 0
     written: int = 0
     ranges: int = 0
+    matched: tuple[str, ...] = ()
 
 
 class Staging:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import BlockveilError
@@ -50,8 +51,10 @@ def source_names(loaded: LoadedIngest) -> tuple[str, ...]:
     """Names of all that an ingest reads."""
     source, base = loaded.config.source, loaded.path.parent
     if isinstance(source, DatabaseSource):
-        known = isinstance(source, DuckdbSource | SqliteSource)
-        database = path_name(source.file, base) if known else getattr(source, "address", "")
+        if isinstance(source, DuckdbSource | SqliteSource):
+            database = path_name(source.file, base)
+        else:
+            database = str(getattr(source, "address", ""))
         return tuple(table_name(source.kind, database, table) for table in _TABLE.findall(source.query))
     if isinstance(source, DeltaSource | IcebergSource):
         catalog = getattr(source, "catalog", None)
@@ -131,7 +134,7 @@ def _shown(url: str) -> str:
     return url.removeprefix("sqlite:///") if url.startswith("sqlite:///") else "of a database server"
 
 
-def _read(file: Path) -> dict[str, dict[str, object]]:
+def _read(file: Path) -> dict[str, dict[str, Any]]:
     if not file.exists():
         return {}
     known = json.loads(file.read_bytes())

@@ -19,6 +19,7 @@ from blockveil.pipeline.data.ingest.column_faults import ColumnFault, Unfit
 from blockveil.pipeline.data.ingest.columns import Encoder
 from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.ingest_staging import IngestProgress, Staging
+from blockveil.pipeline.data.ingest.matched_lists import MatchedLists
 from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.readers import Readable, Reader
 from blockveil.pipeline.data.ingest.runs import Runs
@@ -68,6 +69,8 @@ class Source:
         Where a store grows by a Delta or Iceberg table, that table: which of its files are read depends on the store.
     counts
         What a run counts, for the person at the terminal alone.
+    matched
+        Declared lists of which the source held a value.
     """
 
     loaded: LoadedIngest
@@ -77,6 +80,7 @@ class Source:
     continues: bool = False
     table: GrowingTable | None = None
     counts: OperatorCounts = field(default_factory=OperatorCounts, compare=False)
+    matched: MatchedLists = field(default_factory=MatchedLists, compare=False)
     store_id: str = ""
 
     @property
@@ -89,9 +93,10 @@ def to_store(source: Source, staging: Staging, tell: Tell, bound: UnitBound | No
     """What remains to be stored, and how to record that some of it is; ``bound`` as for :func:`.store_filling.fill`."""
 
     def saved(written: int, part: int, row: int) -> None:
-        staging.save(written=written, part=part, row=row)
+        staging.save(written=written, part=part, row=row, matched=source.matched.so_far)
 
     unit, progress = source.config.bounded, staging.progress
+    source.matched.add(progress.matched)
     if source.config.ingest.layout == "entries":
         saved = _unsaved
     if unit is None:
@@ -126,7 +131,7 @@ def _sort(source: Source, digester: Digester, staging: Staging, tell: Tell, boun
 
     def write(parts: list[tuple[Keys, Rows]], part: int, row: int) -> None:
         runs.append(*_joined(parts))
-        staging.save(runs=runs.count, part=part, row=row)
+        staging.save(runs=runs.count, part=part, row=row, matched=source.matched.so_far)
 
     with ThreadPoolExecutor(1, "blockveil-sort") as pool:  # reading goes on meanwhile
         busy: Future[None] | None = None
@@ -188,6 +193,7 @@ def _encoded(
                 source.counts.batch(batch.rows, len(rows))
                 if len(rows):
                     yield rows, None if digests is None else keyed(digests, rows), part, after
+                source.matched.add(encoder.matched)
                 tell(stage, None if share is None else min(1.0, (before + share * file.size) / total))
         before += file.size
 
@@ -229,7 +235,7 @@ def first_fault(source: Source, most: int) -> ColumnFault | None:
     """
     unit, seen = source.config.bounded, 0
     digester = None if unit is None else Digester(unit.seed)
-    apart = replace(source, counts=OperatorCounts())
+    apart = replace(source, counts=OperatorCounts(), matched=MatchedLists())
     try:
         for rows, *_ in _encoded(apart, IngestProgress(source.spec), _silent, _READING, digester):
             seen += len(rows)

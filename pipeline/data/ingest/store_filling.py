@@ -80,6 +80,8 @@ def _fill(source: Source, staging: Staging, place: tuple[Path, str], tell: Tell,
         raise DataError(
             "The source holds no record to store", "A store holds records", "Correct the source, or ingest.only"
         )
+    if not source.continues:
+        source.matched.require(source.config)
     _require_complete(place)
     return count
 

@@ -146,7 +146,7 @@ def test_a_guess_above_the_bound_of_the_records_is_refused_at_its_question(visit
 def test_nothing_is_written_before_somebody_confirms_how_the_columns_were_understood(visits):
     lines = ["skip", "a, b", "0, 90", "0 to 90", "codes: 0, 1,000", "0 to 1,000", "yes-no"]
     again = ["skip", "a, b", "0 to 120", "0 to 1,000", "yes-no", "once", "usual"]
-    typed = ["person", "text", "3", "5000", "correlations", "no", *lines, "once", "usual", "no", *again]
+    typed = ["person", "text", "3", "5000", "correlations", "no", *lines, "once", "usual", "no", "no", *again]
     (visits / "visits").mkdir()
     with pytest.raises(ConfigError):
         blockveil("init", "visits.csv", "--date", "2026-12-01", typed=[*typed, "yes"])
