@@ -23,6 +23,9 @@ WORDS = [
 ]  # fmt: skip
 """What somebody types, two mistakes and a call for help included."""
 
+BESIDE = ("--new-budget", "a trial of the same answers")
+"""What begins a second folder of one source."""
+
 
 def blockveil(*words: object, typed: list[str] | None = None) -> str:
     done = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False, input="\n".join([*(typed or []), ""]))
@@ -49,7 +52,9 @@ def test_a_rhythm_without_an_end_is_asked_for_its_end(visits):
     typed = [*WORDS[:-3], "night", *WORDS[-3:]]
     shown = blockveil("init", "visits.csv", "--date", "2026-12-01", typed=typed)
     assert shown.count("Until when? Write the last night too, such as night until 2026-12-31.") == 1
-    assert "Until when?" not in blockveil("init", "visits.csv", "--date", "2026-12-01", "--output", "b", typed=WORDS)
+    assert "Until when?" not in blockveil(
+        "init", "visits.csv", "--date", "2026-12-01", "--output", "b", *BESIDE, typed=WORDS
+    )
 
 
 def test_somebody_answers_and_releases_by_the_commands_that_are_shown(visits):
@@ -72,9 +77,10 @@ def test_somebody_answers_and_releases_by_the_commands_that_are_shown(visits):
 def test_a_script_gives_its_answers_in_a_file_and_gets_the_same_configs(visits):
     blockveil("init", "visits.csv", "--date", "2026-12-01", typed=WORDS)
     again = visits / "visits" / "answers.toml"
-    blockveil("init", "--answers", again, "--yes", "--output", "again/visits")
+    blockveil("init", "--answers", again, "--yes", "--output", "again/visits", *BESIDE)
     for name in ("release.toml", "deployments.toml", "answers.toml", "README.md"):
-        assert (visits / "again" / "visits" / name).read_text() == (visits / "visits" / name).read_text()
+        again_text = (visits / "again" / "visits" / name).read_text().replace(f'new_budget = "{BESIDE[1]}"\n', "")
+        assert again_text == (visits / "visits" / name).read_text()
     ingest = (visits / "again" / "visits" / "ingest.toml").read_text()
     assert '"../../visits.csv"' in ingest
 
@@ -268,7 +274,9 @@ def test_an_end_of_the_input_writes_nothing(visits):
 
 def test_a_guess_of_the_rows_says_how_exact_it_would_be_and_enters_no_file(visits):
     blockveil("init", "visits.csv", "--date", "2026-12-01", typed=WORDS)
-    shown = blockveil("init", "--answers", "visits/answers.toml", "--yes", "--output", "more/visits", "--rows", "4321")
+    shown = blockveil(
+        "init", "--answers", "visits/answers.toml", "--yes", "--output", "more/visits", "--rows", "4321", *BESIDE
+    )
     assert "mean ±" in shown
     assert "4,321 records (a guess)" in shown
     for file in ("release.toml", "answers.toml", "README.md"):

@@ -17,7 +17,8 @@ from blockveil.pipeline.data.ingest import known_sources
 from blockveil.pipeline.ledger import Ledger
 
 FIRST = {
-    "unit_column": "person", "unit_type": "whole", "rows_of_each": 2, "rows_at_most": 20000, "rows_known": False, "purpose": "correlations",
+    "unit_column": "person", "unit_type": "whole", "rows_of_each": 2, "rows_at_most": 20000, "rows_known": False,
+    "purpose": "correlations",
     "every": "once", "strictness": "usual", "columns": {"age": "0 to 120", "cost": "0 to 1,000"},
 }  # fmt: skip
 TABLES = {"purpose": "tables", "ways": 2, "every": "once", "strictness": "usual"}

@@ -42,7 +42,8 @@ kind = "number"
 missing = "drop"
 """
 ROW = 'kind = "row"\nname = "one visit"'
-CHOSEN = 'kind = "choose"\nname = "one person"\ncolumn = "person"\ntype = "whole"\nmissing = "drop"\nseed = "s"\nrows_at_most = 2'
+CHOSEN = 'kind = "choose"\nname = "one person"\ncolumn = "person"\ntype = "whole"\n'
+CHOSEN += 'missing = "drop"\nseed = "s"\nrows_at_most = 2'
 
 
 @pytest.fixture
