@@ -19,7 +19,6 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from blockveil.engine.noise.continual import best, binary
 from blockveil.engine.noise.discrete_gaussian import GRID_TWO_LEVEL, NoiseKey, noise_block
 from blockveil.engine.noise.level_strategy import Levels, least_noise
 
@@ -36,6 +35,12 @@ _KNOWN = {1000: 2.95, 3650: 3.46}
 def typical(factors: np.ndarray) -> float:
     """Root mean square over all nights."""
     return math.sqrt(float(np.mean(factors**2)))
+
+
+def binary_tree(nights: int) -> np.ndarray:
+    """Standard deviation of each night where night t adds to night t without its lowest bit, shape (nights,)."""
+    depths = np.array([night.bit_count() for night in range(1, nights + 1)], dtype=np.float64)
+    return np.sqrt(nights.bit_length() * depths)
 
 
 def measured(levels: Levels) -> float:
@@ -76,7 +81,7 @@ def draw(path: Path) -> None:
         axes = figure.add_subplot()
         for label, factors, colour in (
             ("independent nights", np.full(SHOWN, math.sqrt(SHOWN)), "#d55e00"),
-            ("binary tree", binary(SHOWN).factors, ink),
+            ("binary tree", binary_tree(SHOWN), ink),
             ("weights by age", least_noise(SHOWN).factors, "#0072b2"),
         ):
             axes.step(np.arange(1, SHOWN + 1), factors, where="mid", color=colour, linewidth=1.0, label=label)
@@ -100,15 +105,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--figure", type=Path)
     path = parser.parse_args().figure
-    print(
-        "nights  independent  binary tree   chains (largest)  weights (largest)  measured  bound  over bound  weights"
-    )
+    print("nights  independent  binary tree  weights (largest)  measured  bound  over bound  weights")
     for nights in NIGHTS:
-        tree, chains, levels = binary(nights), best(nights), least_noise(nights)
+        levels = least_noise(nights)
         found, least = typical(levels.factors), bound(nights)
         print(
-            f"{nights:6,}  {math.sqrt(nights):11.2f}  {typical(tree.factors):11.2f}  {typical(chains.factors):8.2f} "
-            f"({chains.factors.max():.2f})  {found:9.2f} ({levels.factors.max():.2f})  {measured(levels):8.2f}  "
+            f"{nights:6,}  {math.sqrt(nights):11.2f}  {typical(binary_tree(nights)):11.2f}  {found:9.2f} "
+            f"({levels.factors.max():.2f})  {measured(levels):8.2f}  "
             f"{least:5.2f}  {100 * (found / least - 1):8.1f} %  {len(levels.weights):7d}"
         )
     print("\nnights  change over a day, a week, a month; of independent nights")

@@ -24,8 +24,6 @@ import zarr
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.config import LoadedConfig, load_config
-from blockveil.pipeline.plan.begun import Begun
-from blockveil.pipeline.plan.nights import InLedger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
@@ -37,21 +35,16 @@ ROWS = 120
 _PLACES = {"store": "records.zarr", "root": "releases", "ledger": "ledger.db", "keys": "keys"}
 
 
-CHAINED = "growing, as an earlier version began it"
-
-
 def names() -> list[str]:
-    """Names of the configs that release something, and of a series that an earlier version began."""
-    return sorted([CHAINED, *(path.stem for path in CONFIGS.glob("*.toml") if "[release]" in path.read_text())])
+    """Names of the configs that release something."""
+    return sorted(path.stem for path in CONFIGS.glob("*.toml") if "[release]" in path.read_text())
 
 
 def digests(name: str) -> dict[str, Any]:
     """Digest of a shipped config's plan, and of each array that it releases from made-up records."""
     with tempfile.TemporaryDirectory() as folder, pinned_key():
-        loaded = _moved(name.partition(",")[0], Path(folder))
-        plan = make_plan(
-            loaded, NIGHT, Begun(night=InLedger(chained=True, number=NIGHT.day)) if name == CHAINED else None
-        )
+        loaded = _moved(name, Path(folder))
+        plan = make_plan(loaded, NIGHT)
         support.write_records(Path(folder), _records(loaded))
         support.set_budget(loaded, epsilon=10.0, delta=1e-5)
         outcome = run_release(plan, ThreadCompute(1), "shipped", lambda _stage, _share: None)

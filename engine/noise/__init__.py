@@ -8,8 +8,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.banded`: Gaussian noise of the steps of a training that cancels from step to step, where a record is in few of
   them
 * :mod:`.compiled_levels`: Levels of Gaussian noise in one pass over their random words, compiled
-* :mod:`.continual`: A statistic of growing records, published every night, as earlier versions began it: which noise
-  the nights share
 * :mod:`.cube_noise`: Secure noise whose probability falls with the largest entry of a row, as a pure function of
   (key, row, column)
 * :mod:`.design`: The noise of one release as plain data

@@ -188,11 +188,11 @@ def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArr
     chunk_rows = min(plan.effort.chunk_rows(1), len(records))
     held, layout = summed(plan, plan.question.query, records, chunk_rows, compute, name)
     held = [tile * copies for tile in held]
-    digits = additive(plan.design).weight_digits[1] if plan.weighs else 1
-    measured = [np.zeros((digits, *tile.shape)[digits == 1 :], np.int64) for tile in held] if plan.weighs else held
+    digits = additive(plan.design).weight_digits[1] if plan.series else 1
+    measured = [np.zeros((digits, *tile.shape)[digits == 1 :], np.int64) for tile in held] if plan.series else held
     released = drawn(plan.design, measured, layout, compute, key, name)
     exact = assembled(held, layout, plan.design.symmetric)
-    return exact, as_read(additive(plan.design), exact, released) if plan.weighs else released
+    return exact, as_read(additive(plan.design), exact, released) if plan.series else released
 
 
 def _trained(

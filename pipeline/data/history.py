@@ -47,9 +47,7 @@ class History:
         return "History()"
 
 
-def history_of(
-    dataset: Dataset, earlier: Sequence[str] = (), own: str | None = None, *, thinned: bool = False
-) -> History:
+def history_of(dataset: Dataset, earlier: Sequence[str] = (), own: str | None = None) -> History:
     """History of records that begin with those of earlier nights.
 
     Parameters
@@ -60,21 +58,17 @@ def history_of(
         Histories of earlier nights, from the oldest to the newest.
     own
         History of the night itself where it has begun: of more records, its own come first.
-    thinned
-        Whether records of earlier nights may have been erased since: only where no two nights share noise.
 
     Raises
     ------
     DataError
-        The records do not begin with those of the earlier nights, or with its own, or some of them were erased.
+        The records do not begin with those of the earlier nights, or with its own, or some of its own were erased.
     StoreError
         They cannot be read.
     """
     known = _before_erasures(dataset.array)
     if own in known:
         raise _own_erased()
-    if not thinned and not known.keys().isdisjoint(earlier):
-        raise _earlier_erased()
     hashed = [history for history in earlier if history not in known]
     try:
         found = _found(dataset, [*hashed, *([] if own is None else [own])], to_the_end=own is None)
@@ -124,15 +118,6 @@ def _own_erased() -> DataError:
         "A night is finished with the records that its charge is for, or not at all",
         "Give its charge back with `blockveil ledger void` if it is RESERVED, and run again; if it is COMMITTED, plan "
         "new nights under another continual.first (a new charge)",
-    )
-
-
-def _earlier_erased() -> DataError:
-    # Released without a record whose noise is that of a night with it, the record would be the difference.
-    return DataError(
-        "Some of the records of earlier nights were erased, and this night would share their noise",
-        "The same noise must never meet other records, which a series that an earlier version began would have it do",
-        "Plan new nights under another continual.first (a new charge)",
     )
 
 

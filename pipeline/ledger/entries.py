@@ -185,13 +185,10 @@ class Night:
 
     Attributes
     ----------
-    number
-        Its number in the series.
     newest
         Charge of the newest other night that its records were compared with; None where there was none.
     """
 
-    number: int
     newest: str | None
 
 

@@ -206,7 +206,6 @@ class Ledger:
                     "Noise is drawn only for a charge that stands",
                     "Run again",
                 )
-            shared_nights.check_key(connection, reserved, key_check)
             if state is State.RESERVED:
                 shared_nights.check_commit(connection, reserved)
                 of = (reserved.release_id, charge_id)

@@ -86,15 +86,6 @@ def not_opened(release_id: str) -> LedgerError:
     )
 
 
-def other_key(release_id: str) -> LedgerError:
-    """Refusal of a night whose key is not that of the night that paid."""
-    return LedgerError(
-        f"The noise key for '{release_id}' is not the one that its charge was committed with",
-        "Nights that share a charge share a key",
-        "Restore the key store",
-    )
-
-
 def exhausted(
     budget: BudgetStatus, charge: Chargeable, ticks: Ticks, part: Part | None, period: PeriodStatus | None = None
 ) -> BudgetExhausted:

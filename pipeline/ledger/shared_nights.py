@@ -43,16 +43,7 @@ def nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) 
 
 def night_number(one: Entry) -> int:
     """Number of a reserved night in its series."""
-    return int(_continual(one)["night"])
-
-
-def has_own_key(one: Entry) -> bool:
-    """Whether a reserved night of a series draws with a key of its own; else with that of the night that paid."""
-    return "weights" in _continual(one)
-
-
-def _continual(one: Entry) -> dict[str, Any]:
-    return dict(one.payload["spec"]["calibration"]["continual"])
+    return int(one.payload["spec"]["calibration"]["continual"]["night"])
 
 
 def drawn_nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) -> list[DrawnNight]:
@@ -68,7 +59,7 @@ def drawn_nights(connection: sa.Connection, release_id: str, spec: Mapping[str, 
 
 
 def check_turn(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
-    """Refuse a night that draws with a key of its own while it is not the next one; the nights drawn before it.
+    """Refuse a night while it is not the next one; the nights drawn before it.
 
     Raises
     ------
@@ -90,11 +81,9 @@ def check_turn(connection: sa.Connection, release_id: str, spec: Mapping[str, An
 
 
 def check_commit(connection: sa.Connection, reserved: Entry) -> None:
-    """Refuse to commit a night of a series, one with a key of its own, while it is not the next; see
-    :func:`check_turn`.
-    """
+    """Refuse to commit a night of a series while it is not the next; see :func:`check_turn`."""
     spec = reserved.payload["spec"]
-    if "continual" in spec and has_own_key(reserved):
+    if "continual" in spec:
         check_turn(connection, str(reserved.release_id), spec)
 
 
@@ -114,12 +103,7 @@ def paid_by(connection: sa.Connection, release_id: str, spec: Mapping[str, Any],
         The night does not come after all others, another came in between, or the one that pays has not committed.
     """
     found = nights(connection, release_id, spec)
-    if "weights" in spec["calibration"]["continual"]:
-        before = check_turn(connection, release_id, spec)
-    else:
-        before = found
-        if found and night_number(found[-1]) >= night.number:
-            raise refusals.night_passed(str(found[-1].release_id))
+    before = check_turn(connection, release_id, spec)
     if (before[-1].charge_id if before else None) != night.newest:
         raise refusals.another_night()
     if not found:
@@ -128,20 +112,6 @@ def paid_by(connection: sa.Connection, release_id: str, spec: Mapping[str, Any],
     if first is None or lookups.find(connection, str(first.charge_id))[1] is State.RESERVED:
         raise refusals.not_opened(str((first or found[-1]).release_id))
     return str(first.charge_id)
-
-
-def check_key(connection: sa.Connection, reserved: Entry, key_check: str) -> None:
-    """Refuse a night of a series another key than that of the night that paid, where they share one.
-
-    Another key would draw other noise for the same increments.
-    """
-    payer = reserved.payload.get("continues")
-    if (
-        payer is not None
-        and not has_own_key(reserved)
-        and lookups.charge(connection, lookups.find(connection, payer)[0], is_new=False).key_check != key_check
-    ):
-        raise refusals.other_key(str(reserved.release_id))
 
 
 def check_paid(

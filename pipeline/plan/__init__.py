@@ -4,7 +4,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 
 * :mod:`.approval`: Whether a person must agree before a release spends
 * :mod:`.balance`: A budget in words and numbers: what it holds, what is spent and left of it, and what a guess reaches
-* :mod:`.begun`: How the ledger has a release that was begun
 * :mod:`.budgets`: The budget that a plan would be charged to
 * :mod:`.excess_noise`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and
   what would change it

@@ -12,9 +12,7 @@ from typing import Any
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import Entry
-from blockveil.pipeline.plan.begun import Begun
-from blockveil.pipeline.plan.nights import InLedger
-from blockveil.pipeline.plan.planning import Plan, make_plan, release_id
+from blockveil.pipeline.plan.planning import Begun, Plan, make_plan, release_id
 
 
 def plan_begun(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan:
@@ -76,18 +74,17 @@ def begun_of(ledger: Ledger, config: ReleaseConfig, release_id: str) -> Begun | 
     series = [entry for entry in found if _owner(entry) == owner and _first(entry) == first]
     own = [entry for entry in found if entry.release_id == release_id]
     # Whichever date runs first is the first night.
-    night = _night(ledger, account, series, release_id) if series else InLedger(chained=False, number=1)
+    night = _night(ledger, account, series, release_id) if series else 1
     return Begun(night, charged=bool(own))
 
 
-def _night(ledger: Ledger, account: str, series: list[Entry], release_id: str) -> InLedger:
+def _night(ledger: Ledger, account: str, series: list[Entry], release_id: str) -> int:
     """Which night of a series a release is; ``series`` are the nights that stand."""
-    chained = "chain" in _spec(series[0])["calibration"]["continual"]
     own = next((entry for entry in series if entry.release_id == release_id), None)
     if own is not None:
-        return InLedger(chained, int(_spec(own)["calibration"]["continual"]["night"]))
+        return int(_spec(own)["calibration"]["continual"]["night"])
     drawn = {entry.charge_id for entry in ledger.history(dataset=account) if entry.kind == State.COMMITTED}
-    return InLedger(chained, 1 + sum(entry.charge_id in drawn for entry in series))
+    return 1 + sum(entry.charge_id in drawn for entry in series)
 
 
 def reserved_entries(ledger: Ledger, account: str, release_id: str | None = None) -> list[Entry]:

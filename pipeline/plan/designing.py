@@ -98,5 +98,5 @@ def _designed(asked: Resolved) -> Designed:
         return Designed(asked, question.answer(mechanism.design(question.problem, guarantee)), mechanism)
     together = night.together(mechanism, question.problem, guarantee)
     whole = question.answer(night.noise(together))
-    first = question.answer(night.scheme.of_night(together, 1))
+    first = question.answer(night.noise(together, 1))
     return Designed(asked, whole, mechanism, together=question.answer(together), first=first)

@@ -8,7 +8,7 @@ the budget is reserved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from typing import Any
@@ -25,13 +25,28 @@ from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
 from blockveil.pipeline.plan import nights
-from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions import Answer, Question
 from blockveil.pipeline.questions.gradients import course_of, steps_of
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What the ledger has of a release, or of the nights that share its charge.
+
+    Attributes
+    ----------
+    night
+        Its number among the nights that share a charge, by those that were drawn; None where it is charged alone.
+    charged
+        Whether the release itself has a charge that is not void; decides no number of its plan.
+    """
+
+    night: int | None = None
+    charged: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +153,6 @@ class Plan:
         return self.described.series
 
     @property
-    def weighs(self) -> bool:
-        """Whether its records count by their age, as in a series of nights that share a charge."""
-        return self.series is not None and self.series.scheme.levels is not None
-
-    @property
     def config(self) -> ReleaseConfig:
         """The validated config."""
         return self.loaded.config
@@ -178,7 +188,7 @@ class Plan:
     @cached_property
     def effort(self) -> Effort:
         """What it asks of the machine that runs it; no part of what is promised."""
-        return Effort(self.config, self.answer, self.weighs)
+        return Effort(self.config, self.answer, self.series is not None)
 
     @property
     def guess(self) -> float:
@@ -240,9 +250,9 @@ def _check_blocks(plan: Plan) -> None:
             "Declare fewer features, or a box, a ball or an ellipsoid by its axes",
         )
     section = plan.config.continual
-    if section is not None and section.windows and (plan.answer.work(rows).blocked or not plan.weighs):
+    if section is not None and section.windows and plan.answer.work(rows).blocked:
         raise ConfigError(
-            "continual.windows with an answer that is written in blocks, or with nights that an earlier version began",
-            "Windows are differences of whole results, of nights that are weighed by age",
-            "Leave windows out, declare fewer features, or begin new nights under another continual.first",
+            "continual.windows with an answer that is written in blocks",
+            "Windows are differences of whole results",
+            "Leave windows out, or declare fewer features",
         )

@@ -14,7 +14,7 @@ from blockveil.engine.mechanisms.contract import Designer
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.plan.grouping import guarantee_of_a_row
 from blockveil.pipeline.plan.mechanism_choice import mechanism_of
-from blockveil.pipeline.plan.nights import InLedger, SharedNight
+from blockveil.pipeline.plan.nights import SharedNight
 from blockveil.pipeline.plan.rounded import by_bits
 from blockveil.pipeline.plan.shares import guarantee_of
 from blockveil.pipeline.questions import Question, ask
@@ -47,15 +47,15 @@ class Resolved:
     settled: bool
 
 
-def resolve(loaded: LoadedConfig, logical_date: date, found: InLedger | None = None) -> Iterator[Resolved]:
+def resolve(loaded: LoadedConfig, logical_date: date, number: int | None = None) -> Iterator[Resolved]:
     """Yield what a config asks: with few bits where they may be enough, and at last with those that it declares.
 
     Parameters
     ----------
     loaded, logical_date
         The config and the night.
-    found
-        How the ledger has the nights that share its charge; None plans them as new.
+    number
+        Of the night among those that share its charge, by the ledger; None plans them as new.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def resolve(loaded: LoadedConfig, logical_date: date, found: InLedger | None = N
     ValueError
         The declared shape, privacy and size cannot be combined.
     """
-    privacy, night = loaded.config.privacy, SharedNight.of(loaded.config.continual, logical_date, found)
+    privacy, night = loaded.config.privacy, SharedNight.of(loaded.config.continual, logical_date, number)
     guarantee = guarantee_of(privacy)
     of_a_row = guarantee_of_a_row(guarantee, privacy)
     for made in by_bits(loaded):

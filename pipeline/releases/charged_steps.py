@@ -22,8 +22,6 @@ from blockveil.pipeline.base.errors import KeyLost, StoreError
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan import signed_approval
-from blockveil.pipeline.plan.nights import Series
-from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer, uploading
 from blockveil.pipeline.releases.compute import Compute, Tell
@@ -153,12 +151,10 @@ def _commit(workspace: Workspace, reservation: Reservation, tell: Tell) -> tuple
     """Make the key, then make the charge irrevocable; only the holder of the committed key may go on."""
     tell("committing the charge", None)
     charge_id, state = reservation.charge.charge_id, reservation.charge.state
-    shared = _with_shared_key(workspace.plan)
-    payer = reservation.charge.continues if shared else None
-    if payer is None and state == "RESERVED":
+    if state == "RESERVED":
         secret: bytes | None = workspace.keys.create(charge_id)
     else:
-        secret = workspace.keys.read(payer or charge_id)
+        secret = workspace.keys.read(charge_id)
     if secret is None:
         raise _lost(workspace.plan.release_id)
     if len(secret) != SECRET_BYTES:  # of a key store of another package: noise under it could be guessed
@@ -169,17 +165,11 @@ def _commit(workspace: Workspace, reservation: Reservation, tell: Tell) -> tuple
         )
     charge = workspace.ledger.commit(charge_id, key_check=_check_value(secret))
     if charge.key_check != _check_value(secret):
-        if payer is None and state == "RESERVED":
+        if state == "RESERVED":
             # Another attempt committed, published and destroyed its key; ours was never used.
             workspace.keys.destroy(charge_id)
         raise _lost(workspace.plan.release_id)
-    # Noise of nights that share a key is bound to what they have in common: an increment has one noise in all.
-    return charge, NoiseKey.derive(secret, bytes.fromhex(shared.digest if shared else charge.spec_digest))
-
-
-def _with_shared_key(plan: Plan) -> Series | None:
-    """The nights that draw under one key, as an earlier version began them; None where each has a key of its own."""
-    return plan.series if plan.series is not None and plan.series.scheme.levels is None else None
+    return charge, NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest))
 
 
 def _check_value(secret: bytes) -> str:
@@ -202,15 +192,11 @@ def publish(workspace: Workspace, staged: Staged) -> Published:
 
 
 def seal(workspace: Workspace, reservation: Reservation, published: Published) -> Outcome:
-    """Destroy the key, unless later nights draw with it, and mark the charge as released."""
-    charge_id, shared = reservation.charge.charge_id, _with_shared_key(workspace.plan)
+    """Destroy the key, and mark the charge as released."""
+    charge_id = reservation.charge.charge_id
     publishing.sweep_staging(workspace.root, workspace.plan.release_id)
-    if shared is None:
-        workspace.keys.destroy(charge_id)
-    elif shared.is_last:
-        workspace.keys.destroy(reservation.charge.continues or charge_id)
-    growth = reservation.growth
-    result = result_digest(published.path) if growth and growth.ages else None
+    workspace.keys.destroy(charge_id)
+    result = result_digest(published.path) if reservation.growth else None
     workspace.ledger.released(charge_id, published.output_digest, published.path.name, result)
     lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
     return Outcome(

@@ -28,7 +28,7 @@ from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.data.history import history_of
 from blockveil.pipeline.data.pointers import damaged
 from blockveil.pipeline.ledger import Ledger, Night, State, refusals
-from blockveil.pipeline.ledger.shared_nights import has_own_key, night_number
+from blockveil.pipeline.ledger.shared_nights import night_number
 from blockveil.pipeline.plan.begun_plans import reserved_entries
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
@@ -53,14 +53,14 @@ class Growth:
     night
         Which night its records were compared with.
     ages
-        What weighs its records by their age; None where the nights of its series do not.
+        What weighs its records by their age.
     """
 
     dataset: Dataset
     history: str
     fingerprint: str
     night: Night
-    ages: ByAge | None
+    ages: ByAge
 
     def __repr__(self) -> str:
         """Show nothing."""
@@ -201,9 +201,7 @@ def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: D
     StoreError
         The records cannot be read.
     """
-    levels = series.scheme.levels
-    if levels is None:
-        return _continued(plan, series, ledger, dataset)
+    levels = series.levels
     drawn = {night_number(one.reserved): one for one in ledger.drawn_nights(plan.release_id, plan.public)}
     section = plan.config.continual
     windows = section.windows or () if section is not None else ()
@@ -219,7 +217,7 @@ def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: D
         own = None
     histories = {number: drawn[number].reserved.payload["spec"]["data"]["history"] for number in needed}
     compared = [histories[number] for number in sorted(needed)]
-    history = history_of(dataset, compared, own and own["history"], thinned=True)  # each night draws noise of its own
+    history = history_of(dataset, compared, own and own["history"])
     end_of = dict(zip(sorted(needed), history.ends, strict=False))
     rows = dataset.rows if own is None else history.ends[-1]
     ends = (*(end_of.get(series.night - age, 0) for age in reversed(levels.ages[1:])), rows)
@@ -233,19 +231,9 @@ def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: D
         replace(dataset, rows=rows),
         history.digest,
         dataset.fingerprint if own is None else own["fingerprint"],
-        Night(series.night, newest),
+        Night(newest),
         ByAge(levels, series.night, ends, results, {span: end_of.get(series.night - span, 0) for span in windows}),
     )
-
-
-def _continued(plan: Plan, series: Series, ledger: Ledger, dataset: Dataset) -> Growth:
-    """A night of a series of chains, whose records are compared with those of the night before alone."""
-    found = ledger.nights(plan.release_id, plan.public)
-    before = [one for one in found if night_number(one) < series.night]
-    earlier = [one.payload["spec"]["data"]["history"] for one in before[-1:]]
-    history = history_of(dataset, earlier).digest
-    night = Night(series.night, before[-1].charge_id if before else None)
-    return Growth(dataset, history, dataset.fingerprint, night, None)
 
 
 def needed_later(loaded: LoadedConfig, ledger: Ledger, day: date) -> set[date]:
@@ -266,7 +254,7 @@ def needed_later(loaded: LoadedConfig, ledger: Ledger, day: date) -> set[date]:
     for entry in reserved_entries(ledger, release.account):
         spec = entry.payload["spec"]
         ours = spec.get("continual", {}).get("first") == section.first.isoformat()
-        if str(entry.release_id).startswith(owner) and ours and has_own_key(entry):
+        if str(entry.release_id).startswith(owner) and ours:
             ages = Levels(section.nights, tuple(spec["calibration"]["continual"]["weights"])).ages
             number = night_number(entry)
             nights.append((number, date.fromisoformat(str(entry.release_id).rpartition("/")[2])))

@@ -222,8 +222,6 @@ def _reasons(plan: Plan, rows: list[Row]) -> list[str]:
             f"{name} draws its release otherwise than by adding noise; `blockveil audit {name}` bounds its loss by "
             "statistics"
         )
-    if plan.series is not None and plan.series.scheme.levels is None:
-        found.append("the nights of this charge draw increments of one noise, as an earlier version began them")
     course = course_of(plan.question, plan.design)
     if course is not None and course.secret:
         found.append("steps over secret samples have no largest shift: tests compare their law with its accountant")

@@ -67,7 +67,7 @@ class ReplayPath(Generic[Drawn]):
         self.units: list[Row | None] = list(rows) if self.replaces else [None, *rows]
         number = design.shape[0] - self.copies if isinstance(plan.question, RowsQuestion) else _COMMON_ROWS
         self._common = others(rows, max(number, 0)).reshape(-1, len(plan.columns))
-        self.levels: Levels | None = plan.series.scheme.levels if plan.series is not None else None
+        self.levels: Levels | None = plan.series.levels if plan.series is not None else None
 
     def records(self, unit: Row | None) -> Records:
         """Everybody else's rows, and those of a unit in their midst unless it is absent."""

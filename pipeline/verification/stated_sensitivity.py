@@ -83,10 +83,7 @@ def _moved(stated: Mapping[str, Any], arrays: Arrays) -> Moved:
         found = _of_gradients(stated, power)
     else:
         raise KeyError(kind)
-    nights = nights_factor(stated)
-    found = found.times(Fraction(steps_factor(stated, power)))
-    # The first night alone has a weight of one at least.
-    return Moved(found.least, None) if nights is None else found.times(nights)
+    return found.times(Fraction(steps_factor(stated, power)) * nights_factor(stated))
 
 
 def _whole(stated: Mapping[str, Any], power: int) -> int:

@@ -21,8 +21,8 @@ _MOST_TOGETHER = 100_000
 """Nights, and steps, that are looked at one by one."""
 
 
-def nights_factor(stated: Mapping[str, Any]) -> Fraction | None:
-    """How many times all nights together are moved, in squares; one without a series, None for one that is not known.
+def nights_factor(stated: Mapping[str, Any]) -> Fraction:
+    """How many times all nights together are moved, in squares; one without a series.
 
     Parameters
     ----------
@@ -40,8 +40,6 @@ def nights_factor(stated: Mapping[str, Any]) -> Fraction | None:
             raise ValueError("nights")
         return Fraction(1)
     nights = stated_count(stated["guarantee"], "nights")
-    if "weights" not in series:
-        return None  # as earlier versions began a series
     if nights > _MOST_TOGETHER:
         raise ValueError("nights")
     weights = [stated_count({"weight": each}, "weight") for each in series["weights"]]

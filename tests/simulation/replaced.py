@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blockveil.pipeline.base.places import absolute
-from blockveil.pipeline.plan.begun import Begun
-from blockveil.pipeline.plan.planning import Plan, make_plan
+from blockveil.pipeline.plan.planning import Begun, Plan, make_plan
 from blockveil.pipeline.releases.outputs import error_facts
 
 if TYPE_CHECKING:

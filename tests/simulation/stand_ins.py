@@ -63,9 +63,8 @@ class Records:
             raise DataError("The records changed", "A release is of one state", "Run again")
 
 
-def history_of(dataset: Any, earlier: Any = (), own: str | None = None, *, thinned: bool = False) -> Any:
+def history_of(dataset: Any, earlier: Any = (), own: str | None = None) -> Any:
     """In place of :func:`.history.history_of`: records in another state do not begin with those of earlier nights."""
-    del thinned
     before = [*earlier, *([] if own is None else [own])]
     if any(each != dataset.fingerprint for each in before):
         raise DataError("The records do not begin with those of earlier nights", "They must", "Put them back")

@@ -15,8 +15,7 @@ The order is what makes a kill harmless::
 
 **Claim.** Whatever is erased and when, the noise of a release, or of nights that share a charge, is enough.
 
-Of nights that share a charge each draws noise of its own. A series of an earlier version, whose nights share noise,
-ends with an erasure of records that were in it (:mod:`pipeline.data.history`).
+Of nights that share a charge each draws noise of its own.
 
 **Proof.** Which rows an erasure removes of a unit v depends on v's rows alone, and it removes no others; so neighbours
 still differ by rows of one unit u, at most k of them in all appends together, as erased rows count towards k. One such

@@ -602,34 +602,43 @@ class LedgerContract:
         assert rows[1]["previous_hash"] == rows[0]["hash"]
         assert len(table.getvalue().splitlines()) == 8
 
-    def test_nights_that_share_a_charge_are_paid_once_in_order_and_with_one_key(self, url):
+    def test_nights_that_share_a_charge_are_paid_once_and_drawn_in_order(self, url):
         ledger = grant(url)
-        first = reserve_night(ledger, 1, None)
+        first = reserve_night(ledger, 1, 1, None)
         spent = ledger.budget("people").spent
         with pytest.raises(LedgerError, match="has not committed"):
-            reserve_night(ledger, 2, first.charge_id)
+            reserve_night(ledger, 2, 1, None)
         ledger.commit(first.charge_id, "check")
-        with pytest.raises(LedgerError, match="meanwhile"):
-            reserve_night(ledger, 3, None)
-        third = reserve_night(ledger, 3, first.charge_id)
+        with pytest.raises(LedgerError, match="is not released"):
+            reserve_night(ledger, 3, 2, first.charge_id)
+        ledger.released(first.charge_id, "digest", "place", "total")
+        for number, newest in ((2, None), (3, first.charge_id)):
+            with pytest.raises(LedgerError, match="meanwhile"):
+                reserve_night(ledger, 3, number, newest)
+        third = reserve_night(ledger, 3, 2, first.charge_id)
         assert (third.continues, first.continues, third.is_new) == (first.charge_id, None, True)
-        assert reserve_night(ledger, 3, None).is_new is False
-        with pytest.raises(LedgerError, match="comes after"):
-            reserve_night(ledger, 2, first.charge_id)
-        with pytest.raises(LedgerError, match="not the one"):
-            ledger.commit(third.charge_id, "another")
+        assert reserve_night(ledger, 3, 2, None).is_new is False
+        fifth = reserve_night(ledger, 5, 2, first.charge_id)
         with pytest.raises(ReleaseConflict, match="planned otherwise"):
-            reserve_night(ledger, 4, third.charge_id, series="other")
-        assert ledger.commit(third.charge_id, "check").state is State.COMMITTED
+            reserve_night(ledger, 4, 2, first.charge_id, series="other")
+        assert ledger.commit(third.charge_id, "a key of its own").state is State.COMMITTED
+        with pytest.raises(LedgerError, match="is not released"):
+            ledger.commit(fifth.charge_id, "check")
+        ledger.released(third.charge_id, "digest", "place", "total")
+        with pytest.raises(LedgerError, match="meanwhile"):
+            ledger.commit(fifth.charge_id, "check")
+        with pytest.raises(LedgerError, match="comes after"):
+            reserve_night(ledger, 2, 3, third.charge_id)
         assert ledger.budget("people").spent == spent
-        assert [night.release_id[-1] for night in ledger.nights("people/covariance/9", night_spec(9))] == ["1", "3"]
+        nights = ledger.nights("people/covariance/9", night_spec(9))
+        assert sorted(night.release_id[-1] for night in nights) == ["1", "3", "5"]
         assert ledger.verify().problems == []
 
     def test_a_night_that_paid_and_gave_back_leaves_the_next_one_to_pay(self, url):
         ledger = grant(url)
-        first = reserve_night(ledger, 1, None)
+        first = reserve_night(ledger, 1, 1, None)
         spent = ledger.budget("people").spent
         assert ledger.void_if_reserved(first.charge_id, "test")
         assert ledger.budget("people").spent == NOTHING
-        assert reserve_night(ledger, 2, None).continues is None
+        assert reserve_night(ledger, 2, 1, None).continues is None
         assert ledger.budget("people").spent == spent

@@ -52,9 +52,9 @@ def night_spec(number, series="one"):
     """What a plan of a night that shares a charge says of it."""
     return {
         "continual": {"nights": 9, "first": "2026-11-01"},
-        "calibration": {"continual": {"series": series, "night": number, "cover": 2}},
+        "calibration": {"continual": {"series": series, "night": number}},
     }
 
 
-def reserve_night(ledger, number, newest, series="one"):
-    return reserve(ledger, str(number), spec=night_spec(number, series), place=Night(number, newest))
+def reserve_night(ledger, day, number, newest, series="one"):
+    return reserve(ledger, str(day), spec=night_spec(number, series), place=Night(newest))

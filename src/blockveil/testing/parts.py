@@ -143,7 +143,7 @@ class PartsContract:
         with pytest.raises(LedgerError, match="leave one part and enter another"):
             reserve(ledger, "1", part=DAY, neighbours=Neighbours.REPLACE_ONE)
         with pytest.raises(LedgerError, match="nights that share a charge"):
-            reserve(ledger, "1", part=DAY, place=Night(1, None))
+            reserve(ledger, "1", part=DAY, place=Night(None))
         common = {"dataset": "people", "spec": {}, "spec_digest": "", "unit": UNIT, "attempt": "test"}
         common |= {"neighbours": Neighbours.ADD_REMOVE, "release_id": "people/covariance/1"}
         with pytest.raises(LedgerError, match="A series of events"):

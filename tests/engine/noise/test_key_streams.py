@@ -7,7 +7,7 @@ from blockveil.engine.answers.layout import Tile
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.counts import buckets
 from blockveil.engine.mechanisms.counts.buckets import Dawa
-from blockveil.engine.noise import continual, gaussian_table
+from blockveil.engine.noise import gaussian_table
 from blockveil.engine.noise.additive import gaussian_design, laplace_design
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL, TILE
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
@@ -104,43 +104,6 @@ def test_ties_are_settled_from_lanes_that_nothing_else_reads(grid):
     grid.draw(key, (0, 2 * TILE), (0, TILE), False)
     check_asked_once(key.asked)
     assert {counter[2] for counter, _ in key.asked} == ({0, 1} if grid.levels == 2 else {0, 1, 2, 3})
-
-
-def nights(chains):
-    problem = SecondMoment(Body.CUBE, np.ones(4), ADD, K, 1000, True)
-    spread = problem.spread(np.ones(5), np.ones(5))
-    of_increment = continual.increment_design(spread, problem.l2(spread), problem.scaling, GUARANTEE, chains)
-    return [continual.of_night(of_increment, chains, night) for night in range(1, chains.nights + 1)]
-
-
-@pytest.mark.parametrize("chains", [continual.best(9), continual.binary(8), continual.independent(4)])
-def test_a_night_adds_the_noise_of_one_increment_to_that_of_the_night_it_starts_from(chains):
-    exact, asked, released = np.zeros((5, 5), dtype=np.int64), {}, {0: np.zeros((5, 5), dtype=np.int64)}
-    for night, design in enumerate(nights(chains), 1):
-        key = RecordingKey(SECRET)
-        (released[night],) = release(design, exact, key)
-        check_asked_once(key.asked)
-        asked[night] = set(key.asked)
-    own = {}
-    for night, start in enumerate(chains.starts, 1):
-        # What a night shares with an earlier one is all that this one has; what it adds, no other increment has.
-        assert asked[night] > asked.get(start, set())
-        own[night] = sorted(asked[night] - asked.get(start, set()))
-        assert {int.from_bytes(counter[:2]) for counter, _ in own[night]} == {night}
-        step = RecordingKey(SECRET)
-        alone = continual.Chained(design.grid.levels, (night,)).draw(step, (0, 5), (0, 5), True)
-        assert np.array_equal(released[night] - released[start], alone)
-    check_asked_once([request for requests in own.values() for request in requests])
-
-
-def test_a_night_that_took_an_increment_of_another_would_be_found():
-    chains = continual.best(9)
-    design = nights(chains)[4]
-    object.__setattr__(design.grid, "chain", (5, 5))
-    key = RecordingKey(SECRET)
-    release(design, np.zeros((5, 5), dtype=np.int64), key)
-    with pytest.raises(AssertionError, match="stream 0005"):
-        check_asked_once(key.asked)
 
 
 def test_requests_that_meet_in_one_block_are_found():

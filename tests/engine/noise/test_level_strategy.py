@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from benchmarks.continual import binary_tree
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.gaussian import Gaussian
-from blockveil.engine.noise import continual, level_strategy
+from blockveil.engine.noise import level_strategy
 from blockveil.engine.noise.design import add_noise
 from blockveil.engine.noise.discrete_gaussian import GRID_TWO_LEVEL, NoiseKey, noise_block
 from blockveil.engine.noise.level_strategy import Levels, ReadNight, WeightedDesign, least_noise, measurement, of_night
@@ -121,10 +122,10 @@ def test_errors_are_close_to_the_best_real_factorisations(nights, optimum, share
 
 
 @pytest.mark.parametrize("nights", [2, 3, 7, 9, 30, 33, 65, 100, 365, 513, 1000, 3660])
-def test_weights_beat_chains_and_independent_nights_at_every_number_of_nights(nights):
-    weighed, chained = least_noise(nights).factors, continual.best(nights).factors
-    assert np.mean(weighed**2) < min(float(np.mean(chained**2)), nights)
-    assert weighed.max() < chained.max()
+def test_weights_beat_a_binary_tree_and_independent_nights_at_every_number_of_nights(nights):
+    weighed, tree = least_noise(nights).factors, binary_tree(nights)
+    assert np.mean(weighed**2) < min(float(np.mean(tree**2)), nights)
+    assert weighed.max() < tree.max()
     assert list(weighed) == sorted(weighed)
 
 

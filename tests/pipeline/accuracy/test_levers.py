@@ -153,7 +153,7 @@ def test_nights_in_one_shared_charge_have_the_noise_that_is_promised_and_cost_no
     names = compared_features(plan)
     factor = noise_size(plan, population, names) / noise_size(shared, population, names)
     assert factor == pytest.approx(lever.times_less, rel=1e-6)
-    assert factor == pytest.approx(SHARED**0.5 / shared.series.scheme.factors[-1], rel=1e-3)
+    assert factor == pytest.approx(SHARED**0.5 / shared.series.levels.factors[-1], rel=1e-3)
     assert Ticks.of(shared.charge).loss <= Ticks.of(plan.charge).times(SHARED).loss
 
 

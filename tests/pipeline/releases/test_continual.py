@@ -108,7 +108,7 @@ def by_hand(loaded, numbered, secrets):
     """
     read, data = [], open_records(loaded)
     for night, (date_number, _) in enumerate(numbered, 1):
-        plan, levels = of_series(loaded, date_number), of_series(loaded, date_number).series.scheme.levels
+        plan, levels = of_series(loaded, date_number), of_series(loaded, date_number).series.levels
         charge = Ledger(loaded.ledger_url).find(plan.release_id)
         key = NoiseKey.derive(secrets[charge.charge_id], bytes.fromhex(charge.spec_digest))
         size, total = (0, plan.design.width), 0
@@ -555,7 +555,7 @@ def test_windows_are_the_differences_of_published_nights_with_their_own_errors(t
     for number in range(1, 6):
         grow(tmp_path, 80 * number)
         outcomes[number] = zarr.open_group(run(loaded, number).path, mode="r")
-    plan, levels = of_series(loaded, 5), of_series(loaded, 5).series.scheme.levels
+    plan, levels = of_series(loaded, 5), of_series(loaded, 5).series.levels
     totals = {number: outcomes[number]["running_total"][...].reshape(plan.design.shape) for number in outcomes}
     for back in (1, 3):
         design = of_change(plan.design, levels, 5, back)

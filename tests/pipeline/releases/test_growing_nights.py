@@ -18,9 +18,7 @@ from blockveil.pipeline.data.ingest import erasing
 from blockveil.pipeline.data.ingest.ingest_run import look
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan.begun import Begun
 from blockveil.pipeline.plan.begun_plans import as_begun
-from blockveil.pipeline.plan.nights import InLedger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -162,38 +160,13 @@ def test_a_series_goes_on_after_an_erasure_with_the_nights_where_they_were_among
         plan = as_begun(make_plan(loaded, FIRST + timedelta(days=number)), Ledger(loaded.ledger_url))
         workspace = Workspace.open(plan)
         growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, open_records(loaded))
-        levels = plan.series.scheme.levels
+        levels = plan.series.levels
         borders = np.cumsum([0, *held[-1]])
         expected = [borders[max(0, number + 1 - age)] for age in reversed(levels.ages[1:])]
         assert growth.ages.ends == (*expected, borders[-1])
         assert run_release(plan, ThreadCompute(2), "test", lambda *_: None).resumed is None
     assert sum(entry.kind == "RESERVED" for entry in Ledger(loaded.ledger_url).history()) == 5
     assert held[-1][:3] != held[2]  # rows of the first nights are gone
-
-
-def test_a_series_whose_nights_share_noise_ends_with_an_erasure_of_its_records(tmp_path):
-    loaded = of_persons(tmp_path, "continual = {nights = 5, first = 2026-11-01}")
-
-    def chained(number):
-        plan = make_plan(loaded, FIRST + timedelta(days=number), Begun(night=InLedger(chained=True, number=number + 1)))
-        return run_release(plan, ThreadCompute(2), "test", lambda *_: None)
-
-    grow_by_person(tmp_path, 0)
-    chained(0)
-    grow_by_person(tmp_path, 1)
-    # Records that no night has seen may go.
-    added = grown.records(tmp_path)[grown.opened(tmp_path).manifest.borders[1] :, 0]
-    fresh = sorted(set(added) - set(grown.records(tmp_path)[: grown.opened(tmp_path).manifest.borders[1], 0]))
-    erase(tmp_path, [int(fresh[0])])
-    assert chained(1).resumed is None
-    spent = Ledger(loaded.ledger_url).budget("people").spent
-    erase(tmp_path, [3, 17])
-    with pytest.raises(DataError, match="this night would share their noise"):
-        chained(2)
-    grow_by_person(tmp_path, 2)
-    with pytest.raises(DataError, match="this night would share their noise"):
-        chained(3)
-    assert Ledger(loaded.ledger_url).budget("people").spent == spent
 
 
 def test_a_night_whose_records_were_erased_before_it_was_finished_is_refused_in_words(tmp_path):

@@ -5,7 +5,6 @@ from datetime import date
 from unittest import mock
 
 import pytest
-import zarr
 
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -19,7 +18,6 @@ from tests.pipeline.questions import test_column_histograms as column_histograms
 from tests.pipeline.questions import test_marginals as marginals
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_workloads as workloads
-from tests.pipeline.releases import test_chained_nights as chained
 from tests.pipeline.releases import test_continual as growing
 from tests.pipeline.releases import test_directions_release as directions
 
@@ -192,18 +190,3 @@ def test_nights_that_share_a_charge_have_a_key_each_and_ask_for_each_block_once(
     assert len({key._secret for key in keys.values()}) == len({context for _, context in keys}) == 3
     for key in keys.values():
         check_asked_once(key.asked)
-
-
-def test_nights_of_chains_share_a_key_and_each_increment_has_one_stream(tmp_path):
-    loaded, chains, before = growing.prepare(tmp_path), {}, 0
-    with recorded() as keys:
-        for number in (1, 2, 3, 4):
-            growing.grow(tmp_path, 100 * number)
-            outcome = chained.run(loaded, number)
-            chains[number] = zarr.open_group(outcome.path, mode="r").attrs["mechanism"]["continual"]["chain"]
-            (key,) = keys.values()  # of all nights
-            check_asked_once(key.asked[before:])
-            assert {int.from_bytes(counter[:2]) for counter, _ in key.asked[before:]} == set(chains[number])
-            before = len(key.asked)
-    # Over the series a stream stands for one increment, by whichever night it is asked for.
-    assert {stream for chain in chains.values() for stream in chain} == {1, 2, 3, 4}
