@@ -3,11 +3,13 @@
 A record is in one cell, of each column or table, so adding it moves one number there by one, and replacing it two
 numbers at most. Where sums of cells are measured in place of the cells, it moves one of them in each level.
 
-**Residuals.** Measured is, for each set A of axes within a table, the product over its axes of ``n I - 11'``. A record
+**Residuals.** Measured is, for each set A of axes within a table, the product over its axes of ``n I - 11'``, times
+the largest power of two with which its largest entry, a product of ``n - 1``, is at most that of any set. A record
 adds a column of it, with the entry ``n - 1`` once and ``-1`` elsewhere along each axis: of squared length ``n (n - 1)``
-there. Columns of two cells of an axis have the product ``-n``: twice ``-(n - 1)``, and ``n - 2`` ones. So records that
-agree along the axes S and nowhere else are ``sum over A of 2 (prod n (n - 1) - prod (n (n - 1) in S, -n elsewhere))``
-over the squared size of the noise apart, in squares; all S are gone through where they are not too many.
+there, times the square of the power. Columns of two cells of an axis have the product ``-n``: twice ``-(n - 1)``, and
+``n - 2`` ones. So records that agree along the axes S and nowhere else are ``sum over A of 2 (prod n (n - 1) - prod (n
+(n - 1) in S, -n elsewhere))`` over the squared size of the noise apart, in squares; all S are gone through where they
+are not too many.
 
 **Of histograms** ``n x - sum x`` of each column is measured, and of the k sums t of columns ``k t_c - sum t``, and
 ``sum t``. A value adds ``n (n - 1)``, in squares, one that leaves its bin for another ``2 n^2``; and r values, d more
@@ -172,9 +174,14 @@ def _residuals(
     entries = [math.prod(along[axis] for axis in axes) for axes in sets]
     spread, width, column = _by_row(mechanism), min(_TILE, max(entries)), least_size(mechanism, "column_spread")
     known, ordered = list[tuple[Axes, Fraction]](), _ordered(along, mechanism, arrays)
-    for axes, count in zip(sets, entries, strict=True):
+    tops = [ordered[axis][2] if axis in ordered else n - 1 for axis, n in enumerate(along)]
+    highest = [math.prod(tops[axis] for axis in axes) for axes in sets]
+    if min(highest) < 1:
+        raise ValueError("cells")
+    for axes, count, own in zip(sets, entries, highest, strict=True):
         size = Fraction(_taken(spread, -(-count // width))) * Fraction(column)
-        known.append((axes, 1 / size**2))
+        multiple = 1 << (max(highest) // own).bit_length() - 1
+        known.append((axes, (multiple / size) ** 2))
     # Along each axis the squared length of the longest column, and the product of the two that are furthest apart.
     lengths = [ordered[axis][0] if axis in ordered else n * (n - 1) for axis, n in enumerate(along)]
     others = [ordered[axis][1] if axis in ordered else (n * (n - 1), n * (n - 1), -n) for axis, n in enumerate(along)]
@@ -224,17 +231,21 @@ def _added_up(known: Sequence[tuple[Axes, Fraction]], factors: Sequence[int]) ->
     return sum((weight * math.prod(factors[axis] for axis in axes) for axes, weight in known), Fraction(0))
 
 
-def _ordered(along: Sequence[int], mechanism: Mapping[str, Any], arrays: Arrays) -> dict[int, tuple[int, Products]]:
-    """Of each ordered axis the longest column's squared length; and lengths and product of the furthest two."""
-    found = dict[int, tuple[int, Products]]()
+def _ordered(
+    along: Sequence[int], mechanism: Mapping[str, Any], arrays: Arrays
+) -> dict[int, tuple[int, Products, int]]:
+    """Of each ordered axis the longest column's squared length, the furthest two columns, and the largest entry."""
+    found = dict[int, tuple[int, Products, int]]()
     for stated in mechanism["strategy"].get("ordered", ()):
         axis = stated_count({"axis": stated["axis"] + 1}, "axis") - 1
-        gram = columns_of(arrays, f"axis_{axis + 1}_strategy", stated_count(stated, "unit"), stated["sha256"])
+        name, unit = f"axis_{axis + 1}_strategy", stated_count(stated, "unit")
+        gram = columns_of(arrays, name, unit, stated["sha256"])
         if axis >= len(along) or gram.shape != (along[axis], along[axis]):
             raise ValueError("axis")
         own = np.diagonal(gram)
         first, second = divmod(int(np.argmax(own[:, None] + own[None, :] - 2.0 * gram)), along[axis])
-        found[axis] = int(np.max(own)), (int(own[first]), int(own[second]), int(gram[first, second]))
+        largest = int(np.max(np.abs(arrays[name][...])) * unit)
+        found[axis] = int(np.max(own)), (int(own[first]), int(own[second]), int(gram[first, second])), largest
     if sorted(found) != sorted(mechanism.get("ordered", ())):
         raise ValueError("ordered")
     return found

@@ -16,6 +16,12 @@ def table_matrix(sizes, tables):
     return np.array(rows)
 
 
+def multiplied(blocks):
+    """Each block by the largest power of two with which it has no larger entry than the largest of all blocks."""
+    largest = [np.max(np.abs(block)) for block in blocks]
+    return [block * 2.0 ** np.floor(np.log2(max(largest) / own)) for block, own in zip(blocks, largest, strict=True)]
+
+
 def residual_matrix(sizes, axes):
     """``product of (n I - 11')`` over some axes times the table over them, as a matrix over the cells of the grid."""
     factor = np.ones((1, 1))

@@ -171,6 +171,18 @@ MUTANTS = (
     *of(
         "tests/engine/mechanisms/counts/test_residual_strategy.py",
         (
+            "test_every_set_of_axes_has_the_noise_that_was_planned_whatever_the_bound_of_records",
+            "blockveil.engine.mechanisms.counts.residual_strategy:ResidualStrategy.multiples",
+            "(max(self._entries) // own).bit_length() - 1",
+            "0",
+        ),
+        (
+            "test_answers_are_the_whole_numbers_of_explicit_matrices",
+            "blockveil.engine.mechanisms.counts.residual_strategy:ResidualStrategy.multiples",
+            "bit_length() - 1",
+            "bit_length()",
+        ),
+        (
             "test_classes_of_symmetric_axes_have_the_distances_of_all_sets_of_axes",
             "blockveil.engine.mechanisms.counts.symmetric_axes:_coefficients",
             "(-1) ** (a - i)",

@@ -1,12 +1,13 @@
 """Residuals of marginal tables some of whose axes are ordered, so that ranges of their cells have little noise.
 
 As :mod:`.residual_strategy`, with ``H_i`` of :mod:`.ordered_axes` in place of ``n_i I - 11'`` for each ordered axis i.
-For a set A of axes the strategy measures ``H_A (table over A)``, H_A the product of the H_i in whole numbers. Write
-``Q_i = H_i / k_i`` with ``k_i = 2**12`` for ordered axes, and ``k_i = n_i``, ``Q_i = I - 11' / n_i`` for others; k_A
-for the product of the k_i, and ``w_A = k_A^2 / s_A^2`` for noise of standard deviation s_A.
+For a set A of axes the strategy measures ``m_A H_A (table over A)``, H_A the product of the H_i in whole numbers and
+m_A a power of two as there. Write ``Q_i = H_i / k_i`` with ``k_i = 2**12`` for ordered axes, and ``k_i = n_i``, ``Q_i =
+I - 11' / n_i`` for others; f_A for m_A times the product of the k_i, and ``w_A = f_A^2 / s_A^2`` for noise of standard
+deviation s_A.
 
-Privacy. A record x adds to the answers of A the product of column x_i of H_i over i in A, of squared norm ``k_A^2``
-times the product of ``c_i(x_i) = (Q_i'Q_i)_xx``. Therefore, for noise that is Gaussian:
+Privacy. A record x adds to the answers of A m_A times the product of column x_i of H_i over i in A, of squared norm
+``f_A^2`` times the product of ``c_i(x_i) = (Q_i'Q_i)_xx``. Therefore, for noise that is Gaussian:
 
 * add-remove: ``mu^2 = max over x of sum w_A product over A of c_i(x_i)``. No w_A and no c_i is negative, so that each
   term is largest where every c_i is, and one record is there for all of them: ``mu^2 = sum w_A p_A`` with p_A the
@@ -22,8 +23,8 @@ times the product of ``c_i(x_i) = (Q_i'Q_i)_xx``. Therefore, for noise that is G
 
 Least error. What is asked of a table is every combination of a range along each ordered axis and a cell along each
 other axis, with the weights of :mod:`.ordered_axes`. Residuals are measured independently, and a residual has the
-covariance ``s_A^2 / k_A^2`` times the product of ``C_i = (Q_i'Q_i)^+``. So the total variance is ``sum v_A s_A^2 /
-k_A^2`` with v_A the sum over tables T above A of
+covariance ``s_A^2 / f_A^2`` times the product of ``C_i = (Q_i'Q_i)^+``. So the total variance is ``sum v_A s_A^2 /
+f_A^2`` with v_A the sum over tables T above A of
 
 ``product over A of tr(G_i C_i)  times  product over T without A of  1'G_i 1 / n_i^2``,
 
@@ -54,7 +55,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.mechanisms.counts.residual_sizes import MOST_SEARCHED, Agreements, LeastNoise, added, replaced
 from blockveil.engine.mechanisms.counts.residual_strategy import MOST_PATTERNS, ResidualStrategy
 from blockveil.engine.records.geometry import Matrix, Vector
-from blockveil.engine.workloads.marginal_tables import centred
+from blockveil.engine.workloads.marginal_tables import Axes, centred
 from blockveil.engine.workloads.ordered_axes import OrderedAxis, along_axis
 from blockveil.engine.workloads.range_variances import Shares, mean_shares, share_of
 from blockveil.engine.workloads.strategy import Arrays
@@ -95,11 +96,9 @@ class RangeResiduals(ResidualStrategy):
         n = self.tables.sizes[axis]
         return n, n, n - 1
 
-    @property
-    def largest(self) -> int:
-        """Largest absolute answer."""
-        # A record adds a product of entries.
-        return self.records_at_most * max(prod(self._factor(axis)[2] for axis in axes) for axes in self.tables.sets)
+    @cached_property
+    def _entries(self) -> list[int]:
+        return [prod(self._factor(axis)[2] for axis in axes) for axes in self.tables.sets]
 
     @cached_property
     def norms(self) -> Vector:
@@ -107,10 +106,8 @@ class RangeResiduals(ResidualStrategy):
         largest = [float(kinds[-1, 0]) for kinds in self._kinds("beyond")]
         return np.array([prod(largest[axis] for axis in axes) for axes in self.tables.sets])
 
-    @cached_property
-    def factors(self) -> Vector:
-        """``k_A``, by which answers exceed what is measured in records, for each set of axes."""
-        return np.array([float(prod(self._factor(axis)[0] for axis in axes)) for axes in self.tables.sets])
+    def _unit(self, axes: Axes) -> int:
+        return prod(self._factor(axis)[0] for axis in axes)
 
     def error_weights(self) -> Vector:
         """``v_A``: total variance of all that is asked for noise of variance one in what is measured of each set."""

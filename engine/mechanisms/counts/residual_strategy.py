@@ -1,15 +1,18 @@
 """Residuals of marginal tables as a strategy of integers.
 
 For a set A of axes, ``H_A`` is the product over i in A of ``n_i I - 11'``, an integer matrix, and the strategy
-measures ``H_A (table over A)``: n_A = product of n_i times the residual of A (:mod:`.marginal_tables`). Its answers are
-exact in int64. Noise of standard deviation s_A in each answer is noise of s_A / n_A in the residual, of which only the
-part within the residuals counts: they are projected, which is post-processing.
+measures ``m_A H_A (table over A)``: f_A times the residual of A (:mod:`.marginal_tables`), where f_A is m_A times the
+product of the n_i. Its answers are exact in int64. m_A is the largest power of two with which no entry of ``m_A H_A``
+exceeds the largest entry of all H: noise has whole steps, and without m_A those of small sets would be far too coarse
+beside integers that are as large as those of large sets. Noise of standard deviation s_A in each answer is noise of
+s_A / f_A in the residual, of which only the part within the residuals counts: they are projected, which is
+post-processing.
 
-Privacy. A record adds a column of ``H_A`` to each answer, and all columns have the same squared norm
+Privacy. A record adds a column of ``m_A H_A`` to each answer, and all columns have the same squared norm
 
-``n_A^2 p_A``,  with  ``p_A = product over A of (1 - 1/n_i)``,
+``f_A^2 p_A``,  with  ``p_A = product over A of (1 - 1/n_i)``,
 
-since ``(n I - 11')(n I - 11') = n^2 (I - 11'/n)``. So with ``w_A = n_A^2 / s_A^2``, and noise that is Gaussian:
+since ``(n I - 11')(n I - 11') = n^2 (I - 11'/n)``. So with ``w_A = f_A^2 / s_A^2``, and noise that is Gaussian:
 
 * add-remove: ``mu^2 = sum w_A p_A``, whatever the record: exact.
 * replace-one: two records that agree along the axes in S, and nowhere else, are ``2 sum w_A (p_A - q_A(S))`` apart, in
@@ -20,9 +23,9 @@ since ``(n I - 11')(n I - 11') = n^2 (I - 11'/n)``. So with ``w_A = n_A^2 / s_A^
   symmetric (:mod:`.symmetric_axes`); else the sum of the largest of each term bounds it.
 
 Least error. The residuals add up orthogonally within each table, so that the total variance of the tables is
-``sum v_A s_A^2 / n_A^2``, where v_A is the sum over tables T above A of the product over A of (n_i - 1), divided by the
+``sum v_A s_A^2 / f_A^2``, where v_A is the sum over tables T above A of the product over A of (n_i - 1), divided by the
 cells of T for each cell over A. By Cauchy and Schwarz it is at least ``(sum sqrt(p_A v_A))^2 / mu^2`` under add-remove,
-attained by ``s_A^2 / n_A^2`` proportional to ``sqrt(p_A / v_A)``. No Gaussian noise on the tables has less: with M the
+attained by ``s_A^2 / f_A^2`` proportional to ``sqrt(p_A / v_A)``. No Gaussian noise on the tables has less: with M the
 map from all N cells to the tables, and a record in each cell equally likely, duality (:mod:`.duality`) gives the
 singular value bound ``(sum of singular values of M)^2 / (N mu^2)``. On the residuals of A, which have product over A of
 (n_i - 1) dimensions, ``M'M`` is sum over T above A of N / n_T, so that the bound is the same sum. Under replace-one the
@@ -57,7 +60,7 @@ from blockveil.engine.mechanisms.counts.symmetric_axes import SymmetricAxes, sym
 from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.records.geometry import Matrix, Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
-from blockveil.engine.workloads.marginal_tables import MarginalTables, centred
+from blockveil.engine.workloads.marginal_tables import Axes, MarginalTables, centred
 from blockveil.engine.workloads.range_variances import Shares, mean_errors, mean_shares
 from blockveil.engine.workloads.strategy import Arrays
 from blockveil.engine.workloads.workload import Kronecker, Workload
@@ -109,9 +112,19 @@ class ResidualStrategy:
     @property
     def largest(self) -> int:
         """Largest absolute answer."""
-        # A record adds a product of n_i - 1 and of ones.
-        sizes = (self.tables.shape(axes) for axes in self.tables.sets)
-        return self.records_at_most * max(prod(n - 1 for n in shape) for shape in sizes)
+        # By a record no answer changes by more than the largest of these: see ``multiples``.
+        return self.records_at_most * max(self._entries)
+
+    @cached_property
+    def _entries(self) -> list[int]:
+        """Largest entry of ``H_A`` for each set of axes: a product of n_i - 1 and of ones."""
+        return [prod(n - 1 for n in self.tables.shape(axes)) for axes in self.tables.sets]
+
+    @cached_property
+    def multiples(self) -> list[int]:
+        """``m_A``, a power of two for each set of axes."""
+        # m_A times an entry is at most the largest entry, which is what keeps all answers within ``largest``.
+        return [1 << (max(self._entries) // own).bit_length() - 1 for own in self._entries]
 
     @cached_property
     def blocks(self) -> list[slice]:
@@ -131,8 +144,13 @@ class ResidualStrategy:
 
     @cached_property
     def factors(self) -> Vector:
-        """``n_A``, by which answers exceed residuals, for each set of axes."""
-        return np.array([float(self.tables.size(axes)) for axes in self.tables.sets])
+        """``f_A``, by which answers exceed residuals, for each set of axes."""
+        each = zip(self.tables.sets, self.multiples, strict=True)
+        return np.array([float(multiple * self._unit(axes)) for axes, multiple in each])
+
+    def _unit(self, axes: Axes) -> int:
+        """By how much what is measured of some axes exceeds their residual."""
+        return self.tables.size(axes)
 
     def error_weights(self) -> Vector:
         """``v_A``: total variance of all tables for noise of variance one in the residual of each set."""
@@ -221,12 +239,12 @@ class ResidualStrategy:
             raise CalibrationError(f"counts must be int64 of shape {self.cells}; build the strategy for these tables")
         own = dict(zip(self.tables.tables, self.tables.apart(counts[0]), strict=True))
         found = np.zeros(self.shape, dtype=np.int64)
-        for axes, block in zip(self.tables.sets, self.blocks, strict=True):
+        for axes, block, multiple in zip(self.tables.sets, self.blocks, self.multiples, strict=True):
             table = min(self.tables.above[axes], key=self.tables.size)
             values = self.tables.summed(own[table], table, axes)
             for along, axis in enumerate(axes):
                 values = self._measured(values, along, axis)
-            found[block].reshape(-1)[: values.size] = values.ravel()
+            found[block].reshape(-1)[: values.size] = multiple * values.ravel()
         return found
 
     def _measured(self, values: NDArray[np.int64], along: int, axis: int) -> NDArray[np.int64]:
@@ -243,7 +261,7 @@ class ResidualStrategy:
         return self.tables.made_of(found)[None, :]
 
     def residual_deviations(self, deviations: Vector) -> Vector:
-        """Standard deviation s_A / n_A of the noise before projection, for each set of axes, in records."""
+        """Standard deviation s_A / f_A of the noise before projection, for each set of axes, in records."""
         starts = [block.start for block in self.blocks]
         found: Vector = deviations[starts] / self.factors
         return found

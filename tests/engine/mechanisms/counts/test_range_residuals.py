@@ -20,7 +20,7 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.sensitivity.problems import Marginals
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 from blockveil.engine.workloads.ordered_axes import OrderedAxis
-from tests.oracles.dense_tables import range_bound, range_matrix, require_law, table_matrix
+from tests.oracles.dense_tables import multiplied, range_bound, range_matrix, require_law, table_matrix
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 GUARANTEE = ApproxDP(1.0, 1e-6)
@@ -44,6 +44,7 @@ def measured(tables):
                 own = OrderedAxis.of(n).integers if axis in tables.ordered else n * np.eye(n) - 1.0
             matrix = np.kron(matrix, own)
         blocks.append(matrix)
+    blocks = multiplied(blocks)
     return np.vstack(blocks), np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
 
 

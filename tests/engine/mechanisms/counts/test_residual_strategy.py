@@ -21,7 +21,13 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.sensitivity.problems import Counts, Marginals
 from blockveil.engine.shapes.duality import least_covariance
 from blockveil.engine.workloads.marginal_tables import MarginalTables
-from tests.oracles.dense_tables import require_law, residual_matrix, singular_value_bound, table_matrix
+from tests.oracles.dense_tables import (
+    multiplied,
+    require_law,
+    residual_matrix,
+    singular_value_bound,
+    table_matrix,
+)
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 GUARANTEE = ApproxDP(1.0, 1e-6)
@@ -42,7 +48,7 @@ def ways(sizes, count):
 
 def measured(tables):
     """Dense matrix from the cells of the grid to all entries of all measured residuals, and the set of each entry."""
-    blocks = [residual_matrix(tables.sizes, axes) for axes in tables.sets]
+    blocks = multiplied([residual_matrix(tables.sizes, axes) for axes in tables.sets])
     return np.vstack(blocks), np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
 
 
@@ -50,15 +56,37 @@ def measured(tables):
 def test_answers_are_the_whole_numbers_of_explicit_matrices(tables):
     grid = np.random.default_rng(3).integers(0, 50, np.prod(tables.sizes))
     counts = (table_matrix(tables.sizes, tables.tables) @ grid).astype(np.int64)[None, :]
-    strategy = ResidualStrategy(tables, 50 * grid.size)
+    strategy, (matrix, of_set) = ResidualStrategy(tables, 50 * grid.size), measured(tables)
     found = strategy.answers(counts)
     assert found.dtype == np.int64
     assert np.max(np.abs(found)) <= strategy.largest
-    for axes, block in zip(tables.sets, strategy.blocks, strict=True):
-        flat = found[block].ravel()
-        size = tables.size(axes)
-        assert np.array_equal(flat[:size], residual_matrix(tables.sizes, axes) @ grid)
+    for number, (axes, block) in enumerate(zip(tables.sets, strategy.blocks, strict=True)):
+        flat, size = found[block].ravel(), tables.size(axes)
+        assert np.array_equal(flat[:size], matrix[of_set == number] @ grid)
         assert not flat[size:].any()
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize(
+    ("tables", "rows"),
+    [
+        *((MarginalTables((9, 7, 5), ((0, 1, 2),), (0, 1, 2)), rows) for rows in (10**4, 10**6, 10**7)),
+        *((MarginalTables((16, 10), ((0, 1),), (0, 1)), rows) for rows in (10**6, 10**9, 10**10)),
+        *((MarginalTables((16, 10, 8), ((0, 1, 2),), (0, 1)), rows) for rows in (10**6, 10**9)),
+        *((MarginalTables((100, 100, 100), ((0, 1, 2),)), rows) for rows in (10**6, 10**8)),
+        (MarginalTables((2, 500, 3), ((0, 1), (2,)), (1,)), 10**9),
+        (ways((4,) * 9, 3), 10**11),
+    ],
+)
+def test_every_set_of_axes_has_the_noise_that_was_planned_whatever_the_bound_of_records(tables, rows, relation):
+    """Whole steps of any set are within 2 % of ideal ones: integers of small sets are not far below those of large."""
+    design = ResidualNoise().design(Marginals(tables, relation, rows), GUARANTEE)
+    starts = [block.start for block in design.strategy.blocks]
+    real = design.strategy.residual_deviations(design.standard_deviations((0, design.shape[0]), (0, 1))[:, 0])
+    ideal = design.scale * design.spread.rows[starts] / design.strategy.factors
+    excess = real / ideal * design.grid.privacy_scale / design.grid.standard_deviation
+    assert np.all(excess >= 1.0)
+    assert np.max(excess) <= 1.02
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
