@@ -41,7 +41,8 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.data.signatures import Signer
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.verification.verified import Evidence, verify
+from blockveil.pipeline.verification.findings import Evidence
+from blockveil.pipeline.verification.verified import verify
 
 FEATURES, RECORDS, REPEATS = 2000, 20_000, 5
 BLOCK = 2**20

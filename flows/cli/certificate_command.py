@@ -19,7 +19,8 @@ from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.report.certified import Account, Certified
-from blockveil.pipeline.verification.verified import Evidence, verify
+from blockveil.pipeline.verification.findings import Evidence
+from blockveil.pipeline.verification.verified import verify
 
 if TYPE_CHECKING:
     from blockveil.pipeline.config import LoadedConfig

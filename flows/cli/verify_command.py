@@ -15,9 +15,11 @@ from blockveil.flows.cli.common import Debug, Json, print_json, print_rows, say
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.ed25519 import public_key
 from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.base.foreign_files import MOST_METADATA, NotPlain, read_regular
 from blockveil.pipeline.data.pointers import require_there
 from blockveil.pipeline.data.stores import Location
-from blockveil.pipeline.verification.verified import Evidence, Verified, releases_at, verify
+from blockveil.pipeline.verification.findings import Evidence, Verified
+from blockveil.pipeline.verification.verified import releases_at, verify
 
 if TYPE_CHECKING:
     from blockveil.pipeline.ledger.proofs import Proof
@@ -68,20 +70,20 @@ def verify_releases(
     With officers, one of them must have signed the approval of each.
     """
     del debug
-    places = list[Location]()
+    places = list[tuple[Location, Location]]()
     for named in releases:
         place = named_release(named, None)
         found = releases_at(place)
         if found == [place]:
             require_there(place, named)
-        places += found
+        places += [(each, place) for each in found]
     given = Evidence(
         None if key is None else _public_key("--key", key),
         tuple(_proof(path) for path in proof or ()),
         None if ledger_key is None else _text("--ledger-key", ledger_key),
         tuple(_public_key("--officer", one) for one in officer or ()),
     )
-    checked = [verify(place, given) for place in places]
+    checked = [verify(place, given, root) for place, root in places]
     if as_json:
         print_json({"releases": [one.plain for one in checked], "hold": all(one.holds for one in checked)})
     else:
@@ -116,8 +118,8 @@ def _proof(path: Path) -> Proof:
     from blockveil.pipeline.ledger.proofs import Proof
 
     try:
-        return Proof.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
+        return Proof.from_json(read_regular(path, MOST_METADATA).decode())
+    except (OSError, NotPlain, UnicodeDecodeError):
         failure = StoreError(f'"{path}" cannot be read', "A proof is a file", "Correct the path")
     raise failure
 

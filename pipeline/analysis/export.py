@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.permissions import open_as
-from blockveil.pipeline.data.released import OpenRelease
+from blockveil.pipeline.data.released import OpenRelease, stating
 from blockveil.pipeline.report.words import plain_words
 
 DEVIATION = "_standard_deviation"
@@ -62,11 +63,17 @@ def export(release: OpenRelease, place: Path, form: str) -> list[Path]:
     if place.exists() or place.is_symlink():
         raise ConfigError(f'"{place.name}" exists', "An export is a new folder or file", "Choose another name")
     try:
-        return _written(release, place, FORMS[form])
+        with stating(release.path):
+            return _written(release, place, FORMS[form])
     except OSError as error:
         failure = durable.store_error(error, "The export cannot be written", "its place")
     raise failure
 
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""First characters of a cell, the wide ones of East Asian texts among them, that make spreadsheets compute it."""
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII)
 
 Writer = Callable[[OpenRelease, Path], None]
 
@@ -107,10 +114,11 @@ def _csv(release: OpenRelease, folder: Path) -> None:
 
     folder.mkdir()
     for name in _results(release):
-        schema = pa.schema(_fields(release, name))
+        schema = pa.schema([field.with_name(_literal(field.name)) for field in _fields(release, name)])
         with csv.CSVWriter(folder / f"{name}.csv", schema) as writer:
             for columns in _slabs(release, name):
-                writer.write_table(pa.table(columns, schema=schema))
+                written = {_literal(column): _literals(values) for column, values in columns.items()}
+                writer.write_table(pa.table(written, schema=schema))
         (folder / f"{name}.csv-metadata.json").write_text(_csv_metadata(release, name), encoding="utf-8")
 
 
@@ -118,7 +126,8 @@ def _csv_metadata(release: OpenRelease, name: str) -> str:
     """What a table holds, as the W3C has it for CSV on the web (Model for Tabular Data and Metadata, 2015)."""
     facts, kinds = _facts(release), {"string": "string", "double": "double", "int64": "integer"}
     columns = [
-        {"titles": field.name, "datatype": kinds.get(str(field.type), "any")} for field in _fields(release, name)
+        {"titles": _literal(field.name), "datatype": kinds.get(str(field.type), "any")}
+        for field in _fields(release, name)
     ]
     content = {
         "@context": "http://www.w3.org/ns/csvw",
@@ -129,6 +138,17 @@ def _csv_metadata(release: OpenRelease, name: str) -> str:
         "notes": [labelled.plain(release.attributes)],
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _literal(text: str) -> str:
+    """The text as a spreadsheet shows it: what it would take for a formula follows an apostrophe."""
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def _literals(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind not in "OTU":
+        return values
+    return np.array([_literal(str(value)) for value in values.tolist()], dtype=object)
 
 
 def _netcdf(release: OpenRelease, file: Path) -> None:

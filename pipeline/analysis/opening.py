@@ -13,7 +13,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.objects import is_remote
-from blockveil.pipeline.data.pointers import POINTER, split_release_id
+from blockveil.pipeline.data.pointers import POINTER, require_own_place, split_release_id
 from blockveil.pipeline.data.released import open_release
 
 
@@ -40,7 +40,10 @@ def open_(where: str | os.PathLike[str], root: str | os.PathLike[str] | None = N
             f"A release cannot be opened from a {type(where).__name__}", "It is named by a path", "Give its folder"
         )
     if root is not None:
-        return Release(open_release(_by_id(str(where), root)))
+        place = _by_id(str(where), root)
+        found = open_release(place)
+        require_own_place(place, found.attributes, str(where))
+        return Release(found)
     if is_remote(os.fspath(where)):
         return Release(open_release(_last_sent(os.fspath(where).rstrip("/"))))
     path = absolute(os.fspath(where), "The release")

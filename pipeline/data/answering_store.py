@@ -11,7 +11,7 @@ from zarr.storage import ObjectStore, WrapperStore
 
 from blockveil.pipeline.data import objects
 
-_NAME = "The release's store"
+NAME = "The release's store"
 
 
 class AnsweringStore(WrapperStore[ObjectStore[Any]]):
@@ -37,7 +37,7 @@ class AnsweringStore(WrapperStore[ObjectStore[Any]]):
         try:
             return await super().get(key, prototype, byte_range)
         except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-            failure = objects.unreachable(_NAME, error)
+            failure = objects.unreachable(NAME, error)
         raise failure
 
     async def get_partial_values(
@@ -47,7 +47,7 @@ class AnsweringStore(WrapperStore[ObjectStore[Any]]):
         try:
             return await super().get_partial_values(prototype, key_ranges)
         except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-            failure = objects.unreachable(_NAME, error)
+            failure = objects.unreachable(NAME, error)
         raise failure
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
@@ -56,14 +56,9 @@ class AnsweringStore(WrapperStore[ObjectStore[Any]]):
         try:
             found = [name async for name in super().list_dir(prefix)]
         except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-            failure = objects.unreachable(_NAME, error)
+            failure = objects.unreachable(NAME, error)
         else:
             for name in found:
                 yield name
             return
         raise failure
-
-
-def read_only_store(address: str) -> AnsweringStore:
-    """Store of a group at an address, with credentials of the environment; nothing is contacted yet."""
-    return AnsweringStore(ObjectStore(objects.client(address), read_only=True))

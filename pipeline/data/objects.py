@@ -238,6 +238,11 @@ class Objects:
         start = f"{prefix}/" if prefix else ""
         self._found = {one.path.removeprefix(start): one for one in listed(place, prefix)}
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each object, by its name."""
+        return {name: found.size for name, found in self._found.items()}
+
     def size(self, name: str) -> int | None:
         """Bytes of an object, or None where there is none."""
         return self._found[name].size if name in self._found else None
@@ -257,12 +262,27 @@ def opened(place: Client, found: Found) -> io.BufferedReader:
     return io.BufferedReader(ObjectFile(place, found), BUFFER_BYTES)
 
 
-def content_of(place: Client, path: str) -> tuple[bytes, UpdateVersion] | None:
-    """Content of a small object, and what tells the state that it is of; None where there is none."""
+def content_of(place: Client, path: str, most: int | None = None) -> tuple[bytes, UpdateVersion] | None:
+    """Content of a small object, and what tells the state that it is of; None where there is none.
+
+    Parameters
+    ----------
+    place, path
+        Where it is.
+    most
+        Bytes that it may have; None for any number.
+
+    Raises
+    ------
+    ValueError
+        It has more.
+    """
     import obstore
 
     try:
         got = obstore.get(place, path)
+        if most is not None and int(got.meta["size"]) > most:
+            raise ValueError(f"an object has more than {most:,} bytes")
         return bytes(got.bytes()), state_of(got.meta)
     except Exception as error:
         if is_error(error, "NotFoundError") or isinstance(error, FileNotFoundError):

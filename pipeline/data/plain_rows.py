@@ -15,8 +15,9 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import google_crc32c
 import numpy as np
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import LocalStore
 
+from blockveil.pipeline.base.foreign_files import NotPlain
 from blockveil.pipeline.data.zarr_arrays import folder
 
 _CHECKSUM_BYTES = 4
@@ -96,7 +98,7 @@ def _plain(array: Any, key: Any, room: RowMemory) -> NDArray[Any] | None:
             straight = wanted.shape == (height, width) and wanted.flags.c_contiguous
             # Chunks at the edges are stored whole, with rows and columns that the array does not have.
             whole = wanted if straight else aside
-            if not _filled(whole, folder(array) / array.metadata.encode_chunk_key((number, across))):
+            if not _filled(whole, array, folder(array) / array.metadata.encode_chunk_key((number, across))):
                 return None
             if not straight:
                 wanted[...] = whole[low - first : high - first, : wanted.shape[1]]
@@ -138,7 +140,7 @@ def _pieces_of_chunks(array: Any, number: int, step: int, room: RowMemory) -> It
     names = [folder(array) / array.metadata.encode_chunk_key((number, each)) for each in across]
     with ExitStack() as opened:
         try:
-            files = [opened.enter_context(open(name, "rb", buffering=0)) for name in names]
+            files = [opened.enter_context(_opened(array, name)) for name in names]
             checksums = [0] * len(files)
             for start in range(0, height, step):
                 rows, there = min(step, height - start), max(0, min(step, height - start, left - start))
@@ -157,7 +159,7 @@ def _pieces_of_chunks(array: Any, number: int, step: int, room: RowMemory) -> It
                 if there:
                     yield piece
             ends = [file.read(_CHECKSUM_BYTES + 1) for file in files]
-        except OSError:
+        except (OSError, NotPlain):
             raise NotAsWritten from None
     if ends != [checksum.to_bytes(_CHECKSUM_BYTES, "little") for checksum in checksums]:
         raise NotAsWritten
@@ -204,7 +206,7 @@ def _tile_pieces(array: Any, position: tuple[int, ...], packed: list[Any]) -> It
     step = min(height, max(1, PIECE_BYTES // (width * dtype.itemsize)))
     piece = np.empty((step, width), dtype)
     try:
-        with open(name, "rb", buffering=0) as file:
+        with _opened(array, name) as file:
             for start in range(0, height, step):
                 part = piece[: min(step, height - start)]
                 content = part.reshape(-1).view(np.uint8)
@@ -214,7 +216,7 @@ def _tile_pieces(array: Any, position: tuple[int, ...], packed: list[Any]) -> It
                 if start < rows:
                     yield part[: rows - start, :columns]
             end = file.read(_CHECKSUM_BYTES + 1)
-    except OSError:
+    except (OSError, NotPlain):
         raise NotAsWritten from None
     if end != checksum.to_bytes(_CHECKSUM_BYTES, "little"):
         raise NotAsWritten
@@ -231,7 +233,9 @@ def _packed(array: Any) -> list[Any] | None:
 def _chunk(array: Any, position: tuple[int, ...], packed: list[Any]) -> NDArray[Any] | None:
     """A whole chunk; None where it is missing or damaged."""
     try:
-        content = (folder(array) / array.metadata.encode_chunk_key(position)).read_bytes()
+        key, store = array.metadata.encode_chunk_key(position), array.store_path.store
+        checked = getattr(store, "content_of", None)  # of a release
+        content = (folder(array) / key).read_bytes() if checked is None else checked(f"{array.store_path.path}/{key}")
         values, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
         if checksum != google_crc32c.value(values).to_bytes(_CHECKSUM_BYTES, "little"):
             return None
@@ -279,13 +283,20 @@ def _as_in_memory(array: zarr.Array[Any], wanted: tuple[type, ...]) -> bool:
     return dtype.kind in "iuf" and dtype.isnative and own_order
 
 
-def _filled(chunk: NDArray[Any], name: Path) -> bool:
-    """Whether a file holds this chunk and its checksum, and nothing else; the chunk is written to."""
+def _opened(array: Any, name: Path) -> IO[bytes]:
+    """A file of an array; of a release only a regular one."""
+    opened = getattr(array.store_path.store, "opened", None)
+    found: IO[bytes] = (opened or partial(open, mode="rb", buffering=0))(name)
+    return found
+
+
+def _filled(chunk: NDArray[Any], array: Any, name: Path) -> bool:
+    """Whether a file of an array holds this chunk and its checksum, and nothing else; the chunk is written to."""
     content = chunk.reshape(-1).view(np.uint8)
     try:
-        with open(name, "rb", buffering=0) as stream:
+        with _opened(array, name) as stream:
             complete = stream.readinto(content.data) == content.size
             checksum = stream.read(_CHECKSUM_BYTES + 1)
-    except OSError:
+    except (OSError, NotPlain):
         return False
     return complete and checksum == google_crc32c.value(content).to_bytes(_CHECKSUM_BYTES, "little")

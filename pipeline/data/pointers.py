@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from blockveil.pipeline.base.errors import NotPermitted, StoreError
+from blockveil.pipeline.base.foreign_files import MOST_METADATA, parse_json, read_regular
 from blockveil.pipeline.base.printable import printable
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.stores import Location
@@ -25,6 +25,10 @@ POINTER = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 
 COPIED = ("release_id", "title", "guarantee", "ledger")
 """Attributes of a release that its pointer repeats, for readers who do not open it."""
+
+
+class OutOfPlace(StoreError):
+    """A release stands under another date or name than its own."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def stated(location: Location) -> dict[str, Any] | None:
         Nobody knows: this account may not look, or the store of an address does not answer.
     """
     try:
-        content = json.loads(_content(location) or b"")
+        content = parse_json(_content(location) or b"")
     except PermissionError:
         failure = not_permitted(location)
     except (OSError, ValueError):
@@ -124,11 +128,11 @@ def stated(location: Location) -> dict[str, Any] | None:
 
 def _content(location: Location) -> bytes | None:
     if isinstance(location, Path):
-        return location.read_bytes()
+        return read_regular(location, MOST_METADATA)
     folder, _, name = location.rpartition("/")
     place = objects.client(folder)
     try:
-        found = objects.content_of(place, name)
+        found = objects.content_of(place, name, MOST_METADATA)
     except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
         failure = objects.unreachable(name, error)
     else:
@@ -209,6 +213,39 @@ def require_agreement(location: Location, pointer: Mapping[str, Any], attributes
         raise damaged(location, "says what no pointer says")
     if any(pointer[name] != attributes.get(name) for name in COPIED if name in pointer):
         raise damaged(location, "says of its release what the release does not state")
+
+
+def require_own_place(location: Location, attributes: Mapping[str, Any], release_id: str | None = None) -> None:
+    """Refuse a release under another name than its own, as a copy is that is to pass for another night.
+
+    Parameters
+    ----------
+    location
+        The pointer or the group; of one that was renamed to something else than a release's name nothing is compared.
+    attributes
+        What the release states.
+    release_id
+        Id under which it was looked up; None where it was not looked up by one.
+
+    Raises
+    ------
+    OutOfPlace
+        Its id is another one than its pointer, its group or the place says.
+    """
+    own, name = str(attributes.get("release_id")), name_of(location)
+    dated = RELEASE_FOLDER.fullmatch(name) or POINTER.fullmatch(name)
+    if dated and not own.endswith(f"/{name[:10]}"):
+        raise _out_of_place(location, own)
+    if release_id is not None and own != release_id:
+        raise _out_of_place(location, own)
+
+
+def _out_of_place(location: Location, own: str) -> OutOfPlace:
+    return OutOfPlace(
+        f"{name_of(location)} holds {printable(own, kept='')[:200]}",
+        "A release stands under its own data set, name and date",
+        "Do not use it in the place of another night; ask who put it there",
+    )
 
 
 def _refuse_withdrawn(location: Location) -> None:

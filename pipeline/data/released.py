@@ -14,11 +14,19 @@ import zarr
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
-from blockveil.pipeline.data.answering_store import read_only_store
+from blockveil.pipeline.base.foreign_files import NotPlain
 from blockveil.pipeline.data.content import Labelled, array_digest, release_digest
 from blockveil.pipeline.data.derived_noise import derived
 from blockveil.pipeline.data.known_content import known_digests
-from blockveil.pipeline.data.pointers import damaged, followed, name_of, not_permitted, require_agreement
+from blockveil.pipeline.data.pointers import (
+    damaged,
+    followed,
+    name_of,
+    not_permitted,
+    require_agreement,
+    require_own_place,
+)
+from blockveil.pipeline.data.release_files import opened_release
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
 
@@ -94,8 +102,7 @@ def read_release(path: Location) -> ReleaseInMemory:
     members, attributes = _open(target)
     arrays = _values(members, target)
     _check(partial(_digests_of, members), arrays, attributes, target)
-    if pointer is not None:
-        require_agreement(path, pointer, attributes)
+    _require_named(path, target, pointer, attributes)
     arrays |= {name: found[...] for name, found in derived(arrays, attributes).items()}
     return ReleaseInMemory(target, arrays, _dimensions(members, attributes), attributes)
 
@@ -105,10 +112,20 @@ def open_release(path: Location) -> OpenRelease:
     target, pointer = followed(path)
     members, attributes = _open(target)
     _check(partial(known_digests, target), members, attributes, target)
-    if pointer is not None:
-        require_agreement(path, pointer, attributes)
+    _require_named(path, target, pointer, attributes)
     arrays: dict[str, ArrayLikeOnDisk] = {**members, **derived(members, attributes)}
     return OpenRelease(target, arrays, _dimensions(members, attributes), attributes)
+
+
+def _require_named(
+    path: Location, target: Location, pointer: Mapping[str, Any] | None, attributes: Mapping[str, Any]
+) -> None:
+    """Refuse a pointer that says otherwise than its release, and a date that is not the release's."""
+    if pointer is not None:
+        require_agreement(path, pointer, attributes)
+    if "release_id" in attributes:
+        for each in {path, target}:
+            require_own_place(each, attributes)
 
 
 def _dimensions(members: dict[str, zarr.Array[Any]], attributes: dict[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -149,21 +166,20 @@ def stating(location: Location) -> Iterator[None]:
         yield
     except BlockveilError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         # Nothing that is published is private, so that what was met may be kept for whoever looks into it.
         raise damaged(location, f"states of itself what this version cannot read ({type(error).__name__})") from error
 
 
 def _open(location: Location) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any]]:
     try:
-        store = location if isinstance(location, Path) else read_only_store(location)
-        group = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=False)
-        # By name: a folder lists them in an order that depends on when they were written.
-        return dict(sorted(group.arrays())), dict(group.attrs)
+        return opened_release(location)
     except BlockveilError:
         raise
     except PermissionError:
         failure = not_permitted(location)
+    except NotPlain as error:
+        failure = damaged(location, f"is not written as a release is: {error}")
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         absent = isinstance(location, Path) and not location.exists()
         failure = _absent(location) if absent else damaged(location, "is missing or is not a release")

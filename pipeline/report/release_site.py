@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.data.pointers import require_own_place
 from blockveil.pipeline.data.released import open_release, stating
 from blockveil.pipeline.report import comparison_page, facts, page, site_index
 from blockveil.pipeline.report.budgets_found import look_at_budgets
@@ -115,7 +116,9 @@ class _Writer:
         if summary is None:
             try:
                 with stating(night.pointer):
-                    found = facts.Facts(open_release(night.pointer))
+                    opened = open_release(night.pointer)
+                    require_own_place(night.pointer, opened.attributes, night.release_id)
+                    found = facts.Facts(opened)
                     text = page.html(found, budget, f"{night.night}-{night.output_digest[:16]}.zarr", back=_back(path))
                     summary = facts.finding(found)
             except BlockveilError:

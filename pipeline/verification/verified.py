@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -25,114 +24,22 @@ from blockveil.pipeline.base.errors import BlockveilError, LedgerError, NotPermi
 from blockveil.pipeline.base.places import looked_into
 from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.data import objects
-from blockveil.pipeline.data.pointers import POINTER, RELEASE_FOLDER, withdrawal_of
+from blockveil.pipeline.data.derived_noise import DerivedDeviations
+from blockveil.pipeline.data.pointers import POINTER, RELEASE_FOLDER, OutOfPlace, withdrawal_of
 from blockveil.pipeline.data.released import OpenRelease, open_release
 from blockveil.pipeline.data.signatures import fingerprint, signer_of
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.verification.exact_gaussian import delta_of
+from blockveil.pipeline.verification.findings import WITHDRAWN, Evidence, Finding, Verified
+from blockveil.pipeline.verification.released_arrays import ArrayCheck, OtherArray
 from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import Moved, stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
 
-if TYPE_CHECKING:
-    from blockveil.pipeline.ledger.proofs import Proof
-
-_WITHDRAWN = "Withdrawn"
-"""What is found of a release that its curator has withdrawn, in place of all else."""
-
-_NEVER_SHOWN = "that its noise was drawn with a secret key"
+_NOTHING = Evidence()
 _ROUNDING = 1.0 + 1e-12
 _ROUNDED = Fraction(_ROUNDING)
 """Covers the roundings of a quotient or product of floats that the release states."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a reader has beside the releases, from elsewhere.
-
-    Attributes
-    ----------
-    key
-        Public key that each release must be signed with; None where there is none.
-    proofs
-        Places of the entries that paid for releases.
-    ledger_key
-        Public key (PEM) that the heads of the proofs must be signed with; None where there is none.
-    officers
-        Public keys, one of which must have signed the approval of each release; empty where none is asked for.
-    """
-
-    key: Ed25519PublicKey | None = None
-    proofs: tuple[Proof, ...] = ()
-    ledger_key: str | None = None
-    officers: tuple[Ed25519PublicKey, ...] = ()
-
-    @property
-    def not_checked(self) -> str:
-        """What nothing of it shows."""
-        if not self.proofs:
-            return f"its place in the ledger, whether it was withdrawn since, and {_NEVER_SHOWN}"
-        return f"whether it was withdrawn after its proof was made, and {_NEVER_SHOWN}"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was checked.
-
-    Attributes
-    ----------
-    what
-        In a word or two.
-    holds
-        Whether it holds; None where the release does not state what would be needed.
-    words
-        What was found, for a person.
-    """
-
-    what: str
-    holds: bool | None
-    words: str
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What was checked of one release.
-
-    Attributes
-    ----------
-    name
-        Release id, or the place of one that cannot be read.
-    findings
-        What was checked.
-    not_checked
-        What was not.
-    """
-
-    name: str
-    findings: tuple[Finding, ...]
-    not_checked: str
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing that was checked fails."""
-        return all(finding.holds is not False for finding in self.findings)
-
-    @property
-    def remedy(self) -> str:
-        """What to do with a release that does not hold; a withdrawn one is not to come back from a backup."""
-        if any(finding.what == _WITHDRAWN for finding in self.findings):
-            return "Do not use it; use a release of another date or name"
-        return "Do not use it; ask who published it, or restore it from a backup"
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """The same as plain JSON values."""
-        return {
-            "release": self.name,
-            "holds": self.holds,
-            "checked": [{"what": one.what, "holds": one.holds, "words": one.words} for one in self.findings],
-            "not_checked": self.not_checked,
-        }
 
 
 def releases_at(place: Location) -> list[Location]:
@@ -170,7 +77,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
             yield from _files_below(each)
 
 
-def verify(place: Location, given: Evidence = Evidence()) -> Verified:
+def verify(place: Location, given: Evidence = _NOTHING, root: Location | None = None) -> Verified:
     """Check one release by itself.
 
     Parameters
@@ -179,6 +86,8 @@ def verify(place: Location, given: Evidence = Evidence()) -> Verified:
         Its pointer or its folder, as a path or as an address in an object store.
     given
         What the reader has beside it.
+    root
+        Folder below which it was found.
 
     Raises
     ------
@@ -190,19 +99,22 @@ def verify(place: Location, given: Evidence = Evidence()) -> Verified:
     try:
         withdrawn = withdrawal_of(place)
         if withdrawn is not None:
-            return Verified(withdrawn.release_id, (Finding(_WITHDRAWN, False, withdrawn.words),), given.not_checked)
+            return Verified(withdrawn.release_id, (Finding(WITHDRAWN, False, withdrawn.words),), given.not_checked)
         release = open_release(place)
     except (NotPermitted, StoreUnreachable):
         raise
     except BlockveilError as error:
-        return Verified(str(place), (Finding("Content", False, f"{error.value}. {error.rule}"),), given.not_checked)
+        what = "Place" if isinstance(error, OutOfPlace) else "Content"
+        return Verified(str(place), (Finding(what, False, f"{error.value}. {error.rule}"),), given.not_checked)
     stated = release.attributes
     findings = (
         _content(release),
+        _place(place, release, root),
         _found_of(_promise, stated),
         _found_of(_noise, stated),
         _found_of(_by_records(release), stated),
         _found_of(_unit, stated),
+        _found_of(_by_arrays(release), stated),
         _signature(stated, given.key),
         *([_found_of(_by_proofs(given), stated)] if given.proofs else []),
         *([_approval(stated, given.officers)] if given.officers or "approval" in stated else []),
@@ -216,6 +128,19 @@ def _content(release: OpenRelease) -> Finding:
     holds = RELEASE_FOLDER.fullmatch(release.name) is None or release.name.endswith(f"-{digest[:16]}.zarr")
     words = f"all arrays have the digest {digest[:16]}..."
     return Finding("Content", holds, words if holds else f"{words}, which its name does not have")
+
+
+def _place(place: Location, release: OpenRelease, root: Location | None) -> Finding:
+    """Folders below a root are called as its data set and name, and pointer and folder after its date."""
+    own = str(release.attributes.get("release_id", "not stated"))
+    if root is None or root == place:
+        return Finding("Place", True, one_line(f"{own}, as its date is in its name"))
+    above = str(place).removeprefix(str(root)).strip("/").split("/")[:-1][-2:]
+    if above and above != own.split("/")[:2][-len(above) :]:
+        # One folder alone may be anybody's; two are where a release of that data set and name belongs.
+        holds = False if len(above) > 1 else None
+        return Finding("Place", holds, one_line(f"{own}, which is not what its folders are called: {'/'.join(above)}"))
+    return Finding("Place", True, one_line(f"{own}, as its folders and its date say"))
 
 
 def _signature(stated: Mapping[str, Any], key: Ed25519PublicKey | None) -> Finding:
@@ -290,7 +215,7 @@ def _found_of(check: Callable[[Mapping[str, Any]], Finding], stated: Mapping[str
         return check(stated)
     except KeyError:
         return Finding(what, None, "not checked: the release does not state what is needed")
-    except (TypeError, ValueError, ArithmeticError, AttributeError, IndexError):
+    except (TypeError, ValueError, ArithmeticError, AttributeError, IndexError, MemoryError, RecursionError):
         return Finding(what, False, "the release states as a number what cannot be one here")
 
 
@@ -330,6 +255,27 @@ def _by_records(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
         return _against(stated, moved(stated, release.arrays))
 
     return _sensitivity
+
+
+def _by_arrays(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
+    """Check of the arrays against the noise that is stated."""
+
+    def _arrays(stated: Mapping[str, Any]) -> Finding:
+        """What has noise lies on its steps, and standard deviations are those of the stated noise."""
+        # What a reader computes of them is not stored, and what it follows from is looked at.
+        stored = {name: array for name, array in release.arrays.items() if not isinstance(array, DerivedDeviations)}
+        found = ArrayCheck(stated, stored)
+        try:
+            found.run()
+        except OtherArray as problem:
+            return Finding("Arrays", False, one_line(str(problem)))
+        except KeyError:
+            found.checked.clear()
+        rest = f"; not checked: {', '.join(found.unchecked)}" if found.unchecked else ""
+        words = f"{len(found.checked)} of {len(stored)} follow from the stated noise, or lie on its steps{rest}"
+        return Finding("Arrays", True if found.checked else None, one_line(words))
+
+    return _arrays
 
 
 def _against(stated: Mapping[str, Any], found: Moved) -> Finding:

@@ -192,7 +192,7 @@ class Schedule:
         made.put(publishing, zarr_arrays=arrays)
         made.put(content, _ahead=iter)  # without a thread that reads ahead
         zarr = SimpleNamespace(open_group=stand_ins.open_group, Array=stand_ins.Array)
-        made.put(released, zarr=zarr)
+        made.put(released, opened_release=stand_ins.opened_release)
         made.put(growing, zarr=zarr, history_of=stand_ins.history_of)
         made.put(
             charged_steps,

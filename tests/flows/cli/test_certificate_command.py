@@ -21,7 +21,8 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.withdrawing import withdraw
-from blockveil.pipeline.verification.verified import Evidence, verify
+from blockveil.pipeline.verification.findings import Evidence
+from blockveil.pipeline.verification.verified import verify
 from tests import support
 from tests.forged import forged
 from tests.pipeline.verification.test_signed_releases import key_file

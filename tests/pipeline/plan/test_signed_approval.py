@@ -21,7 +21,8 @@ from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace
-from blockveil.pipeline.verification.verified import Evidence, verify
+from blockveil.pipeline.verification.findings import Evidence
+from blockveil.pipeline.verification.verified import verify
 from tests import support
 from tests.flows.cli.test_cli import blockveil
 from tests.forged import forged

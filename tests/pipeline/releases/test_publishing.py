@@ -168,7 +168,7 @@ class TestPublishing:
     def test_damage_between_staging_and_publishing_is_noticed(self, tmp_path: Path) -> None:
         staged = stage(tmp_path)
         shutil.rmtree(staged.path / "mean" / "c")
-        with pytest.raises(StoreError, match="damaged"):
+        with pytest.raises(StoreError, match="missing"):
             publish(tmp_path, RELEASE, staged)
         assert find_published(tmp_path, RELEASE) is None
 

@@ -97,8 +97,8 @@ def test_its_noise_and_unit_are_recomputed_and_another_row_is_found(name, releas
     assert plan.public["calibration"]["mechanism"] == name
     found = altered(releases, promised_by(plan))
     told = None if name in BY_ARRAYS or name in LOWER else True
-    assert [each.holds for each in found.findings[1:5]] == [True, True, told, True], found
-    assert (found.findings[3].words.partition(":")[0] == "lower bound only") == (name in LOWER)
+    assert [each.holds for each in found.findings[2:6]] == [True, True, told, True], found
+    assert (found.findings[4].words.partition(":")[0] == "lower bound only") == (name in LOWER)
     if name not in PART_OF_THE_NOISE | BY_ARRAYS:
         assert failing(altered(releases, less(LOWER.get(name, 0.95)))) == ["Sensitivity"]
     more = together(promised_by(plan), impossible("guarantee", "contribution", "charged_rows", 2))

@@ -16,7 +16,8 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.verification.verified import Evidence, verify
+from blockveil.pipeline.verification.findings import Evidence
+from blockveil.pipeline.verification.verified import verify
 from tests.flows.cli.test_cli import blockveil
 from tests.forged import forged
 from tests.support import prepare
