@@ -72,7 +72,7 @@ class ReleaseFiles(LocalStore):
     def content_of(self, key: str) -> bytes:
         """Content of a file, checked; raises OSError or ValueError."""
         form = _form_of(key, self.forms)
-        content = read_regular(self.root / key, MOST_METADATA if form is None else form.bytes * 2 + 4096)
+        content = read_regular(self.root / key, MOST_METADATA if form is None else form.size * 2 + 4096)
         if form is not None:
             form.check(content)
         return content

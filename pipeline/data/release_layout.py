@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numcodecs
+from zarr.codecs import ZstdCodec
 
 from blockveil.pipeline.base.foreign_files import MOST_METADATA, NotPlain, parse_json
 from blockveil.pipeline.base.printable import is_hidden
@@ -52,14 +52,14 @@ class ChunkForm:
     ----------
     entries
         Elements of a chunk.
-    bytes
-        Of a decoded chunk; of text the most that it may have.
+    size
+        Bytes of a decoded chunk; of text the most that it may have.
     is_text, is_packed, has_checksum
         Whether elements are text, whether chunks are compressed, and whether a checksum follows.
     """
 
     entries: int
-    bytes: int
+    size: int
     is_text: bool
     is_packed: bool
     has_checksum: bool
@@ -68,7 +68,7 @@ class ChunkForm:
         """Refuse a stored chunk that cannot be one by its size alone; raises NoLayout."""
         body = size - _CHECKSUM * self.has_checksum
         whole = self.is_text or self.is_packed
-        if body < 0 or (body > self.bytes + self.bytes // 64 + 1024 if whole else body != self.bytes):
+        if body < 0 or (body > self.size + self.size // 64 + 1024 if whole else body != self.size):
             raise NoLayout("a chunk has another size than its array says")
 
     def check(self, content: bytes) -> None:
@@ -77,10 +77,10 @@ class ChunkForm:
         body = content[: len(content) - _CHECKSUM * self.has_checksum]
         if self.is_packed:
             size = _frame_bytes(body)
-            if size is None or (size > self.bytes if self.is_text else size != self.bytes):
+            if size is None or (size > self.size if self.is_text else size != self.size):
                 raise NoLayout("a chunk does not say that it becomes what its array says")
             if self.is_text:
-                body = bytes(numcodecs.Zstd().decode(body))
+                body = bytes(ZstdCodec()._zstd_codec.decode(body))
         if self.is_text and int.from_bytes(body[:4], "little") != self.entries:
             raise NoLayout("a chunk of texts does not hold as many as its array says")
 
@@ -135,7 +135,7 @@ def chunk_forms(files: Mapping[str, int], read: Callable[[str], bytes]) -> dict[
         if "/" in name or name.startswith(".") or any(map(is_hidden, name)):
             raise NoLayout("an array has no name that could be one")
         forms[name], count = _form(_said(f"{name}/{METADATA}", files, read), chunks[name])
-        decoded += forms[name].bytes * count
+        decoded += forms[name].size * count
         for chunk in chunks[name]:
             forms[name].check_size(files[f"{name}/{chunk}"])
     if decoded > _ROOM + _RATIO * sum(files.values()):
@@ -158,7 +158,7 @@ def _form(said: Mapping[str, Any], chunks: list[str]) -> tuple[ChunkForm, int]:
         raise NoLayout("the chunks of an array are not named as those of a release are")
     counts = [-(-length // side) for length, side in zip(shape, sides, strict=True)]
     if math.prod(counts) != len(chunks):
-        raise NoLayout("chunks of an array are missing, or are too many")
+        raise NoLayout("files of an array are missing, or are too many")
     # As many as are stored: their names are compared only then.
     if set(chunks) != {"/".join(["c", *map(str, at)]) for at in itertools.product(*map(range, counts))}:
         raise NoLayout("chunks of an array are missing")

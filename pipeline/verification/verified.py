@@ -126,7 +126,7 @@ def _content(release: OpenRelease) -> Finding:
     """Its values have the digest that it names; here its name has it too."""
     digest = str(release.attributes["output_digest"])
     holds = RELEASE_FOLDER.fullmatch(release.name) is None or release.name.endswith(f"-{digest[:16]}.zarr")
-    words = f"all arrays have the digest {digest[:16]}..."
+    words = f"it has the digest {digest[:16]}..."
     return Finding("Content", holds, words if holds else f"{words}, which its name does not have")
 
 

@@ -66,7 +66,7 @@ def test_a_page_states_promise_budget_unit_bounds_approval_and_digests(people):
     for words in (
         stated["guarantee"]["sentence"], stated["output_digest"], stated["plan_digest"], stated["ledger"]["row_hash"],
         "one person (one row)", "1,000,000", "by A. Officer", f"together epsilon {budget.spent_epsilon:.4g}",
-        "epsilon 9 at delta 1e-05", "all arrays have the digest", "Not checked", "blockveil verify",
+        "epsilon 9 at delta 1e-05", "it has the digest", "Not checked", "blockveil verify",
         "the ledger sealed values of this digest",
     ):  # fmt: skip
         assert words in page, words

@@ -96,6 +96,31 @@ def test_a_netcdf_file_is_the_whole_release_with_names_on_every_axis(known, tmp_
         assert found["covariance"].attrs["ancillary_variables"] == "covariance_standard_deviation"
 
 
+FORMULAS = ["=HYPERLINK(1)", "@SUM(1)", "+1+cmd", "-1+2", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff201"]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_no_cell_of_a_csv_file_is_a_formula(formula, tmp_path, monkeypatch):
+    names = [formula, "-5", "2.5e-3", "age", "a=b"]
+    arrays = {"ward": np.array(names, dtype=object), "count": np.arange(5.0)}
+    stated = {"sentence": "s", "epsilon": 1.0, "delta": 0.0, "neighbours": "add-remove", "privacy_unit": "one person"}
+    release = OpenRelease(
+        Path(),
+        arrays | {"by": np.zeros((1, 1))},
+        {"ward": ("ward",), "count": ("ward",), "by": (formula, "x")},
+        {"guarantee": {**stated, "loss": {}}, "output_digest": "0", "title": "t"},
+    )
+    monkeypatch.setattr(exporting, "plain_words", lambda stated: "w")
+    for file in export(release, tmp_path / "csv", "csv"):
+        if file.suffix == ".csv":
+            with file.open(newline="") as lines:
+                cells = [cell for line in csv.reader(lines) for cell in line]
+            assert not [cell for cell in cells if cell.startswith(formula[0]) and cell not in names[1:]]
+            assert f"'{formula}" in cells
+    with (tmp_path / "csv" / "count.csv").open(newline="") as lines:
+        assert [line[0] for line in csv.reader(lines)][2:] == names[1:]
+
+
 def test_arrays_of_any_kind_and_shape_are_written(tmp_path, monkeypatch):
     monkeypatch.setattr(exporting, "SLAB", 5)
     arrays = {
