@@ -9,6 +9,12 @@ import unicodedata
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode categories that steer a terminal, reorder what is read, break a line, or cannot be written as UTF-8."""
 
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Default_Ignorable_Code_Point of Unicode 16, and the empty Braille pattern: letters and marks that nobody sees."""
+
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~&#!$])")
 
 
@@ -36,12 +42,23 @@ def _escaped(sign: str) -> str:
 
 def is_hidden(sign: str) -> bool:
     """Whether a character has no picture of its own, but acts on those around it or on the terminal."""
-    return unicodedata.category(sign) in _HIDDEN
+    return unicodedata.category(sign) in _HIDDEN or INVISIBLE.match(sign) is not None
 
 
 def one_line(text: str) -> str:
     """Printable text without line breaks."""
     return printable(text, kept="")
+
+
+def visible(text: str) -> str:
+    """One line in which two texts that differ look different, but for letters that are drawn alike.
+
+    Blanks other than the plain one, and marks at the beginning, are written as escapes too.
+    """
+    first = text[:1] if unicodedata.category(text[:1] or " ").startswith("M") else ""
+    rest = text[len(first) :]
+    shown = "".join(_escaped(sign) if sign.isspace() and sign != " " else sign for sign in rest)
+    return "".join(map(_escaped, first)) + one_line(shown)
 
 
 def short(text: str, longest: int) -> str:

@@ -14,6 +14,8 @@ import unicodedata
 from datetime import date
 from typing import Literal, get_args
 
+from blockveil.pipeline.base.printable import INVISIBLE
+
 PartType = Literal["whole", "date", "text"]
 UnitType = Literal["whole", "text"]
 
@@ -32,11 +34,6 @@ REMEDIES: dict[PartType, str] = {
 }
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
-"""Default_Ignorable_Code_Point of Unicode 16, and the empty Braille pattern: letters and marks that nobody sees."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -56,7 +53,7 @@ def is_canonical(text: str, kind: PartType) -> bool:
             return bool(_DATE.fullmatch(text)) and _in_the_calendar(text)
         case "text":
             # Printable characters are all but those of the categories "other" and "separator", and the plain blank.
-            if text == "" or not text.isprintable() or text != text.strip(" ") or _INVISIBLE.search(text):
+            if text == "" or not text.isprintable() or text != text.strip(" ") or INVISIBLE.search(text):
                 return False
             return unicodedata.is_normalized("NFC", text) and not unicodedata.category(text[0]).startswith("M")
 

@@ -18,6 +18,11 @@ other, whatever format a source has. A record can have one value of each type, a
 columns that differ in their name or their type are different columns, whose largest charges add up. Data sets that
 share a budget share units, and a unit may have a record with another value in each, so they add up for data sets too.
 
+**Why texts are listed.** One value has one spelling of type ``text`` among those that a list declares, of which no two
+can be taken for each other; without the list, letters of two alphabets or cases would be two. A record that is spelled
+in two ways by two exports is in a part of the list at most once. Under two lists it may be in one of each, so these are
+two columns.
+
 **Charges of earlier versions** say no type. Where all values of a column that they name are spellings of the same
 narrowest type, each record of that type was in the part of its spelling or in none, so they are charges by the column
 of that type. Else they are charges by a column of their own. Among themselves they count as they did.
@@ -37,6 +42,7 @@ from dataclasses import dataclass, field, replace
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.base.printable import visible
 from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical, type_of
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Chargeable, Ticks
 
@@ -57,6 +63,8 @@ class Part:
         What is divided, and by what.
     value
         The one spelling of the value; empty for a value of which nothing was released.
+    listed
+        Digest of the list of all values of a column of texts; None of other types.
     type
         Declared type of the column; None in charges of earlier versions, and where it is not known.
     """
@@ -65,17 +73,23 @@ class Part:
     column: str
     value: str
     type: PartType | None = None
+    listed: str | None = None
 
     @property
     def text(self) -> str:
         """The part as the ledger stores it."""
-        fields = [self.dataset, self.column, self.value]
-        return canonical_json(fields if self.type is None else [*fields, self.type]).decode()
+        fields = (self.dataset, self.column, self.value, self.type, self.listed)
+        return canonical_json([field for field in fields if field is not None]).decode()
+
+    @property
+    def group(self) -> Group:
+        """What it is one of the parts of; texts of two lists are parts of two columns."""
+        return self.dataset, self.column, f"{self.type} {self.listed}" if self.listed else str(self.type)
 
     @property
     def words(self) -> str:
         """The part in words."""
-        return f"{self.column} = {self.value}"
+        return f"{visible(self.column)} = {visible(self.value)}"
 
     @classmethod
     def read(cls, text: str | None) -> Part | None:
@@ -84,10 +98,11 @@ class Part:
             found = json.loads(text) if isinstance(text, str) else None
         except (ValueError, RecursionError):
             return None
-        if not (isinstance(found, list) and len(found) in (3, 4) and all(isinstance(item, str) for item in found)):
+        if not (isinstance(found, list) and len(found) in (3, 4, 5) and all(isinstance(item, str) for item in found)):
             return None
         part = cls(*found)
         spelled = part.type is None or (part.type in TYPES and is_canonical(part.value, part.type))
+        spelled &= (part.type == "text") == (part.listed is not None)
         return part if spelled and part.text == text else None
 
     def is_that_of(self, other: Part) -> bool:
@@ -145,7 +160,7 @@ class Tally:
         elif part.type is None:
             self._add_untyped((part.dataset, part.column), part.value, more)
         else:
-            self._book((part.dataset, part.column, part.type), part.value, more)
+            self._book(part.group, part.value, more)
 
     def _book(self, group: Group, value: str, more: Sum) -> None:
         values = self._groups.setdefault(group, {})
@@ -209,7 +224,7 @@ class Tally:
     def _of(self, part: Part) -> list[Group]:
         """The group of a part; where its type is not known, all that it may be of."""
         if part.type is not None:
-            return [(part.dataset, part.column, part.type)]
+            return [part.group]
         found = [group for group in self._groups if group[:2] == (part.dataset, part.column)]
         return found or [(part.dataset, part.column, "")]
 

@@ -13,8 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.places import absolute
-from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, UnitType, is_canonical
+from blockveil.pipeline.base.printable import visible
+from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, UnitType, alike, is_canonical
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import (
@@ -55,16 +57,49 @@ class OnlySection(Section):
     another spelling is refused"""
     equals: Label | Annotated[Whole, Field(ge=-(2**63), lt=2**63)]
     """the value of the records that are kept: a text, a whole number, or a date as text such as "2026-11-20" """
+    values: Annotated[tuple[Label, ...], Field(min_length=1, max_length=10**5)] | None = None
+    """of a "text": the public list of all values that divide the records; budgets add up what two lists divide"""
 
     @property
     def value(self) -> str:
         """The one spelling of the value."""
         return str(self.equals)
 
+    @property
+    def listed(self) -> str | None:
+        """Digest of the list of values, whatever their order; None where there is none."""
+        return None if self.values is None else digest(sorted(self.values))
+
     @rule
     def _spelled(self) -> None:
-        if not is_canonical(self.value, self.type):
-            raise refusal("equals", f'"{self.value}" of type "{self.type}"', RULES[self.type], REMEDIES[self.type])
+        for key, text in (("equals", self.value), *(("values", text) for text in self.values or ())):
+            if not is_canonical(text, self.type):
+                raise refusal(key, f'"{visible(text)}" of type "{self.type}"', RULES[self.type], REMEDIES[self.type])
+
+    @rule
+    def _listed(self) -> None:
+        if (self.type == "text") != (self.values is not None):
+            raise refusal(
+                "values",
+                f'{"not given" if self.values is None else "given"} with type = "{self.type}"',
+                "Texts have no end of spellings, so those that divide records are listed; other types need no list",
+                "List all values" if self.values is None else "Leave values out",
+            )
+        if self.values is None:
+            return
+        known: dict[str, str] = {}
+        for text in self.values:
+            other = known.get(alike(text))
+            known[alike(text)] = text
+            if other is not None:
+                raise refusal(
+                    "values",
+                    f'"{visible(other)}" and "{visible(text)}"',
+                    "A reader may take one for the other, so that records of one would be divided into two parts",
+                    "Write each value in one spelling in the source, and list it once",
+                )
+        if self.value not in self.values:
+            raise refusal("equals", f'"{visible(self.value)}"', "It is one of values", "Correct it, or list it")
 
 
 class IngestSection(Section):
@@ -287,7 +322,8 @@ class IngestConfig(Section):
             return
         declared = [(name, values) for column in self.columns for name, values in declared_texts(column)]
         if self.ingest.only is not None:
-            declared.append((self.ingest.only.column, frozenset({self.ingest.only.value})))
+            only = self.ingest.only
+            declared.append((only.column, frozenset(only.values or {only.value})))
         for name, values in declared:
             for text in self.source.missing_values:
                 if {text, _number_of(text)} & values:

@@ -68,3 +68,5 @@ def check_part(
         raise refusals.no_part("A part is of the data set that is released, by a column and its value")
     if part.type is None or not is_canonical(part.value, part.type):
         raise refusals.no_part("The column of a part has a type, and its value the one spelling of that type")
+    if (part.type == "text") != (part.listed is not None):
+        raise refusals.no_part("Texts are parts of a declared list of values, and values of no other type are")

@@ -183,6 +183,7 @@ class Plan:
         data = {**self.public["data"], "fingerprint": fingerprint}
         data |= {} if history is None else {"history": history}
         data |= {} if part is None else {"equals": part.value}
+        data |= {} if part is None or part.listed is None else {"listed": part.listed}
         return {**self.public, "data": data}
 
     @cached_property

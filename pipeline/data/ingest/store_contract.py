@@ -39,17 +39,21 @@ class Only:
         The column, and the one spelling of the value.
     type
         Declared type of the column; None in stores of earlier versions.
+    listed
+        Digest of the list of all values of a column of texts; None of other types.
     """
 
     column: str
     equals: str
     type: PartType | None = None
+    listed: str | None = None
 
     @property
     def is_valid(self) -> bool:
         """Whether an ingest can have written it."""
         texts = all(isinstance(text, str) and text != "" for text in (self.column, self.equals))
-        return texts and (self.type is None or (self.type in TYPES and is_canonical(self.equals, self.type)))
+        listed = isinstance(self.listed, str) if self.type == "text" else self.listed is None
+        return texts and listed and (self.type is None or (self.type in TYPES and is_canonical(self.equals, self.type)))
 
     def part(self, dataset: str) -> Part | None:
         """Part of the records of a data set that the store holds; None where its spelling is that of no type.
@@ -58,7 +62,9 @@ class Only:
         type, none of them has another value of that type.
         """
         kind = self.type or type_of(self.equals)
-        return None if kind is None else Part(dataset, self.column, self.equals, kind)
+        if kind is None or (kind == "text") != (self.listed is not None):
+            return None
+        return Part(dataset, self.column, self.equals, kind, self.listed)
 
 
 @dataclass(frozen=True)
@@ -170,7 +176,7 @@ class Contract:
         from blockveil.pipeline.config.map_columns import MappedColumn
 
         grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.only
-        only = None if kept is None else Only(kept.column, kept.value, kept.type)
+        only = None if kept is None else Only(kept.column, kept.value, kept.type, kept.listed)
         by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind
         bounded, late = config.rows_per_unit, config.ingest.late
         maps = tuple(MapOrigin.declared(column) for column in config.columns if isinstance(column, MappedColumn))

@@ -158,6 +158,9 @@ class PartsContract:
         ):
             with pytest.raises(LedgerError, match="has a type, and its value the one spelling"):
                 ledger.reserve(**common, charge=Loss(0.1, 0.0, 0.0), part=part)
+        for part in (Part("people", "x", "y", "text"), Part("people", "x", "7", "whole", "0" * 64)):
+            with pytest.raises(LedgerError, match="of a declared list of values"):
+                ledger.reserve(**common, charge=Loss(0.1, 0.0, 0.0), part=part)
         assert len(ledger.history()) == 1
 
     def test_other_units_never_mix_with_parts(self, url):

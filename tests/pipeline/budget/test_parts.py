@@ -76,6 +76,8 @@ def keep(folder, equals, column="day", columns=people.COLUMNS[:2], kind="date", 
     """Ingest the records of one value in place of what is there."""
     shutil.rmtree(folder / "out.zarr", ignore_errors=True)
     only = {"column": column, "type": kind, "equals": equals}
+    if kind == "text":
+        only["values"] = more.pop("values", [equals])
     return people.run(people.configure(folder, columns, only=only, **more))
 
 
@@ -376,7 +378,7 @@ class TestRelease:
         "damage",
         [
             {"only": {"column": "day", "equals": DAYS[1]}},
-            {"only": {"column": "day", "equals": DAYS[0], "type": "text"}},
+            {"only": {"column": "day", "equals": DAYS[0], "type": "text", "listed": "0" * 64}},
             {"only": None},
             {"grouped": True, "by": "choose"},
         ],
@@ -422,6 +424,8 @@ class TestRelease:
             {"column": "", "equals": ""},
             {"column": "day", "equals": "07", "type": "whole"},
             {"column": "day", "equals": "7", "type": "number"},
+            {"column": "day", "equals": "7", "type": "text"},
+            {"column": "day", "equals": "7", "type": "whole", "listed": "0" * 64},
             {"column": "day", "equals": "7", "type": ["whole"]},
         ],
     )
