@@ -23,7 +23,9 @@ from blockveil.testing.ledger_processes import race
 from blockveil.testing.ledger_support import MU, UNIT, grant, reserve
 
 DAY, NEXT = ("day", "2026-11-20", "date"), ("day", "2026-11-21", "date")
-WARD = ("ward", "a", "text")
+LISTED = "0" * 64
+"""Digest of a list of texts."""
+WARD = ("ward", "a", "text", LISTED)
 ONE = Ticks.of(Loss(MU, 0.0, 300 * 2.0**-90))
 
 
@@ -158,7 +160,7 @@ class PartsContract:
         ):
             with pytest.raises(LedgerError, match="has a type, and its value the one spelling"):
                 ledger.reserve(**common, charge=Loss(0.1, 0.0, 0.0), part=part)
-        for part in (Part("people", "x", "y", "text"), Part("people", "x", "7", "whole", "0" * 64)):
+        for part in (Part("people", "x", "y", "text"), Part("people", "x", "7", "whole", LISTED)):
             with pytest.raises(LedgerError, match="of a declared list of values"):
                 ledger.reserve(**common, charge=Loss(0.1, 0.0, 0.0), part=part)
         assert len(ledger.history()) == 1
@@ -172,7 +174,7 @@ class PartsContract:
         same = {"data": {"fingerprint": "f" * 64}}
         first = reserve(ledger, "1", part=DAY, spec=same)
         assert reserve(ledger, "1", part=DAY, spec=same).charge_id == first.charge_id
-        for part in (None, NEXT, WARD, ("day", "2026-11-20", "text")):
+        for part in (None, NEXT, WARD, ("day", "2026-11-20", "text", LISTED)):
             with pytest.raises(LedgerError, match="part of the records"):
                 reserve(ledger, "1", part=part, spec=same)
         whole = reserve(ledger, "2", spec=same)
@@ -183,12 +185,12 @@ class PartsContract:
     def test_columns_of_one_name_and_two_types_add_up(self, url):
         """A record has a value of each type: the whole number 7, and the text 07."""
         ledger = grant(url, 10.0)
-        for night, part in enumerate((("day", "7", "whole"), ("day", "8", "whole"), ("day", "07", "text"))):
+        for night, part in enumerate((("day", "7", "whole"), ("day", "8", "whole"), ("day", "07", "text", LISTED))):
             reserve(ledger, str(night), part=part)
         assert spent(ledger) == ONE.times(2)
         assert ledger.verify().problems == []
 
-    @pytest.mark.parametrize("part", [NEXT, WARD, ("day", "2026-11-20", "text")])
+    @pytest.mark.parametrize("part", [NEXT, WARD, ("day", "2026-11-20", "text", LISTED)])
     def test_records_that_were_charged_as_another_part_are_refused(self, url, part):
         ledger, same = grant(url, 10.0), {"data": {"fingerprint": "f" * 64}}
         first = reserve(ledger, "1", part=DAY, spec=same)
@@ -231,7 +233,7 @@ class PartsContract:
         assert spent(ledger) == ONE
         reserve(ledger, "4", part=DAY)
         assert spent(ledger) == ONE.times(2), "its part was charged by the earlier version"
-        reserve(ledger, "5", part=("day", "Friday", "text"))
+        reserve(ledger, "5", part=("day", "Friday", "text", LISTED))
         assert spent(ledger) == ONE.times(3), "of another type is by another column"
         assert ledger.verify().problems == []
         assert statement(ledger.history())[-1].spent == ledger.budget("people").spent_epsilon
@@ -317,7 +319,7 @@ class PartsContract:
     @pytest.mark.parametrize("form", ["jsonl", "csv"])
     def test_parts_survive_an_export(self, url, tmp_path, form):
         ledger, stream = grant(url, 10.0), io.StringIO(newline="")
-        for night, part in enumerate((DAY, ("day", 'a "b", c', "text"), None)):
+        for night, part in enumerate((DAY, ("day", 'a "b", c', "text", LISTED), None)):
             reserve(ledger, str(night), part=part)
         ledger.export(form, stream)
         stream.seek(0)

@@ -25,9 +25,9 @@ NIGHTS = st.sampled_from("123")
 SPECS = st.sampled_from([{"version": 1}, {"version": 2}])
 MUS = st.sampled_from([0.05, 0.11, 0.23])
 VALUES = {"day": ("1", "2"), "ward": ("a", "b")}
-TYPES = {"day": "whole", "ward": "text"}
+TYPES = {"day": ("whole",), "ward": ("text", "0" * 64)}
 PARTS = st.sampled_from(
-    [None, None, *((column, value, TYPES[column]) for column, each in VALUES.items() for value in each)]
+    [None, None, *((column, value, *TYPES[column]) for column, each in VALUES.items() for value in each)]
 )
 UNITS = [dict(zip(VALUES, values, strict=True)) for values in itertools.product(*VALUES.values())]
 """Every record that there can be, by its values."""
