@@ -304,6 +304,11 @@ class NoiseDesign:
         return self.entry_noise.steps(rows, columns)
 
     @property
+    def step_excess(self) -> float:
+        """By how much rounding steps up makes the noise of an entry larger than the guarantee needs, at most."""
+        return 1.0 if self.whole else self.entry_noise.step_excess()
+
+    @property
     def entry_noise(self) -> EntryNoise:
         """Noise of every entry, where steps are not whole numbers of the answer."""
         root = sqrt(self.scale / self.grid.privacy_scale) * sqrt(self.unit) * 2.0 ** (self.shift / 2)

@@ -12,6 +12,9 @@ from blockveil.engine.records.geometry import Vector
 ROUND_UP = 1.0 + 1e-12
 """Covers the float errors of a few products and roots."""
 
+_MOST_COMPARED = 2**22
+"""Most products of different sizes that are looked at one by one."""
+
 
 @dataclass(frozen=True, eq=False)
 class EntryNoise:
@@ -52,6 +55,23 @@ class EntryNoise:
             found[places] *= self.grown[places[0] + rows[0]]
         return found
 
+    def step_excess(self) -> float:
+        """Largest whole step over its ideal one; a bound where there are too many sizes to compare them all."""
+        rows, how_often = np.unique(self.rows, return_counts=True)
+        columns = np.unique(self.columns)
+        if rows.size * columns.size > _MOST_COMPARED:
+            least = float(rows[0] * columns[0]) * min(self.off_diagonal, 1.0)
+            least = least if self.own is None else min(least, float(np.min(self.own)))
+            return 1.0 + 1.0 / least  # ceil(x) < x + 1
+        ideal = np.multiply.outer(rows, columns) * self.off_diagonal
+        if self.off_diagonal == 1.0:
+            return float(np.max(_excess(ideal)))
+        diagonal = self.rows * self.columns if self.own is None else self.own
+        # No entry off the diagonal is of one row alone.
+        ideal[np.diag_indices_from(ideal)] = np.where(how_often > 1, np.diagonal(ideal), np.max(diagonal))
+        found = [np.max(_excess(diagonal)), *([np.max(_excess(ideal))] if self.rows.size > 1 else [])]
+        return float(max(found))
+
     def _whole_steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
         """Steps as floats, which hold them exactly: they are at most 2**60, and a float beyond 2**53 is whole."""
         ideal = np.multiply.outer(self.rows[slice(*rows)], self.columns[slice(*columns)])
@@ -64,6 +84,11 @@ class EntryNoise:
             ideal[places] = kept
         found: NDArray[np.float64] = np.ceil(ideal, out=ideal)
         return found
+
+
+def _excess(ideal: NDArray[np.float64]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = np.ceil(ideal * ROUND_UP) / ideal
+    return found
 
 
 def diagonal_places(rows: tuple[int, int], columns: tuple[int, int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -13,6 +13,7 @@ from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.ledger.guessing import warning
 from blockveil.pipeline.plan import nights, promise, published_epsilons
 from blockveil.pipeline.plan.balance import Rows
+from blockveil.pipeline.plan.coarse_steps import coarse_steps
 from blockveil.pipeline.plan.excess_noise import Advice, excess_noise
 from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, comparison_text
 from blockveil.pipeline.plan.planning import Plan
@@ -94,11 +95,12 @@ def _instead(plan: Plan, over: float) -> str:
 
 
 def warnings(plan: Plan, advice: tuple[Advice, ...] | None = None) -> list[str]:
-    """Warnings of what is unvetted, of noise that exceeds anything that records can give, and of a weak promise."""
+    """Warnings of what is unvetted, of noise beyond what records give or the guarantee needs, and of a weak promise."""
     noise = excess_noise(plan)
     excess = None if noise is None else replace(noise, advice=advice).sentence
     weak = warning(plan.guarantee.epsilon, plan.guess, "with this release")
-    found = (unvetted_words(plan.config), excess, weak)
+    coarse = coarse_steps(plan)
+    found = (unvetted_words(plan.config), excess, None if coarse is None else coarse.sentence, weak)
     return [sentence for sentence in found if sentence is not None]
 
 

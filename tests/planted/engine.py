@@ -354,6 +354,17 @@ MUTANTS = (
             ("Laplace", "noise.additive:laplace_design", "spread.changing /", "1.0 /"),
         )
     ),
+    Mutant(
+        "src/blockveil/testing/mechanism.py::"
+        "test_steps_that_are_coarser_than_planned_are_told_however_many_records_are_declared",
+        "blockveil.engine.noise.entry_noise:_excess",
+        "np.ceil(",
+        "np.rint(",
+        run=(
+            "tests/engine/mechanisms/test_mechanism_contracts.py::TestShapedGaussian::"
+            "test_steps_that_are_coarser_than_planned_are_told_however_many_records_are_declared"
+        ),
+    ),
     *of(
         "tests/engine/sensitivity/test_moment_diagonal.py",
         (

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import stats
 
 from blockveil.engine.estimates.cells import cell_error
 from blockveil.engine.estimates.error_bounds import total_variance
-from blockveil.engine.guarantees.calibration import CannotCalibrate
+from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.cube_noise import CubeNoise
@@ -130,6 +131,11 @@ def rounding_loss(design, entries):
     return steps / design.grid.privacy_scale
 
 
+def with_rows(problem, rows):
+    """A problem of that many records, where records are bounded by a number."""
+    return replace(problem, rows_at_most=rows) if hasattr(problem, "rows_at_most") else problem
+
+
 def total_error(problem, design):
     """Expected squared error of what is asked for."""
     if design.strategy is not None:
@@ -236,6 +242,25 @@ class MechanismContract(ReleaseContract):
             assert attained(problem, design) <= design.sensitivity.bound
             charged = design.loss.mu or design.loss.epsilon
             assert charged >= design.sensitivity.bound / design.scale + rounding_loss(design, entries)
+
+    def test_steps_that_are_coarser_than_planned_are_told_however_many_records_are_declared(self):
+        """Against the same noise with steps that are far finer, at bounds of records up to what is refused."""
+        told = []
+        for name in self.applies:
+            for rows in (10**3, 10**7, 10**10, 10**13, 10**15, 10**17):
+                try:
+                    design = self.mechanism.design(with_rows(self.problems[name], rows), self.guarantees[0])
+                except (CannotCalibrate, NotApplicable, OverflowError, CalibrationError):
+                    continue  # a refusal in words, which other tests read
+                told.append(design.step_excess)
+                if not design.whole:
+                    everything = ((0, design.shape[0]), (0, design.shape[1]))
+                    steps = design.steps(*everything)
+                    bits = min(40, 60 - int(np.max(steps)).bit_length())
+                    finer = replace(design, shift=design.shift + bits).steps(*everything) / 2.0**bits
+                    assert design.step_excess == pytest.approx(np.max(steps / finer), rel=1e-3)
+        assert told
+        assert min(told) >= 1.0
 
     def test_a_block_is_the_block_of_the_whole(self):
         key = NoiseKey(bytes(range(32)))
