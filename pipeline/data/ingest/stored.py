@@ -12,7 +12,7 @@ from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.ingest_file import ZarrSource
 from blockveil.pipeline.data import objects
-from blockveil.pipeline.data.content import content_digest
+from blockveil.pipeline.data.content import Labelled, content_digest
 from blockveil.pipeline.data.fingerprint import fingerprint
 from blockveil.pipeline.data.stores import check_complete, open_stored, unreadable
 
@@ -50,7 +50,7 @@ class StoredArrays:
     def content_digest(self) -> str:
         """SHA-256 of the content; StoreError where it cannot be read."""
         try:
-            return content_digest({str(position): array for position, array in enumerate(self.arrays)})
+            return content_digest({str(position): Labelled(array) for position, array in enumerate(self.arrays)}, {})
         except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
             failure = unreadable(f'"{self.name}"', error)
         raise failure

@@ -105,7 +105,7 @@ def contents(rows: Rows, key: bytes = b"") -> Digests:
     if not len(rows):
         return np.empty(0, DIGEST)
     values = np.ascontiguousarray(rows, rows.dtype.newbyteorder("<"))
-    content, width = memoryview(values.reshape(-1).view(np.uint8)), values.shape[1] * values.itemsize
+    content, width = values.reshape(-1).view(np.uint8).data, values.shape[1] * values.itemsize
     found = b"".join(
         [
             hashlib.blake2b(content[start : start + width], digest_size=16, key=key).digest()

@@ -268,6 +268,15 @@ def test_a_person_who_comes_back_in_another_spelling_has_no_further_row(tmp_path
     assert stored == [2, 2, 2, 3]
 
 
+def test_a_person_who_comes_back_in_an_array_of_another_type_has_no_further_row(tmp_path):
+    files, stored = [], []
+    for number, dtype in enumerate((np.int32, np.float64, np.uint64)):
+        zarr.create_array(tmp_path / f"{number}.zarr", data=np.array([[7, 1], [8 + number, 2]], dtype))
+        files.append(f"{number}.zarr")
+        stored.append(append(tmp_path, ONE, f'kind = "zarr"\nfiles = {people.toml(files)}\nnames = ["person", "cost"]'))
+    assert stored == [2, 3, 4]
+
+
 @pytest.mark.parametrize("later", ["ANNA", "Anna", "ａnna", "аnna"])
 def test_a_text_that_comes_back_in_another_case_is_refused(tmp_path, later):
     csv(tmp_path, 0, ["anna", "bert"])
