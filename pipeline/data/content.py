@@ -138,7 +138,11 @@ def leaf(tile: NDArray[Any]) -> bytes:
 
 def _leaves(array: ArrayLikeOnDisk, room: RowMemory | None) -> list[bytes]:
     """Leaves of all tiles; everything is read by Zarr without a room."""
-    height = _height(_matrix(array.shape)[1])
+    rows, columns = _matrix(array.shape)
+    if isinstance(array, np.ndarray) and array.size:
+        matrix = array.reshape(rows, columns)
+        return [leaf(matrix[of_rows, of_columns]) for of_rows, of_columns in tiles(array.shape)]
+    height = _height(columns)
     found = None if room is None else tile_pieces_of(array, (height, TILE_COLUMNS))
     if found is not None:
         with ThreadPoolExecutor(_THREADS, "blockveil-tile") as pool:

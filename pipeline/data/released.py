@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
 from blockveil.pipeline.base.foreign_files import NotPlain
-from blockveil.pipeline.data.content import Labelled, array_digest, release_digest
+from blockveil.pipeline.data.content import Labelled, content_digest, release_digest
 from blockveil.pipeline.data.derived_noise import derived
 from blockveil.pipeline.data.known_content import known_digests
 from blockveil.pipeline.data.pointers import (
@@ -101,7 +101,8 @@ def read_release(path: Location) -> ReleaseInMemory:
     target, pointer = followed(path)
     members, attributes = _open(target)
     arrays = _values(members, target)
-    _check(partial(_digests_of, members), arrays, attributes, target)
+    labelled = {name: Labelled.of(members[name], values) for name, values in arrays.items()}
+    _check(partial(content_digest, labelled), attributes, target)
     _require_named(path, target, pointer, attributes)
     arrays |= {name: found[...] for name, found in derived(arrays, attributes).items()}
     return ReleaseInMemory(target, arrays, _dimensions(members, attributes), attributes)
@@ -111,7 +112,7 @@ def open_release(path: Location) -> OpenRelease:
     """Check a release, a slab at a time, and leave its values on the disk; raises as :func:`read_release`."""
     target, pointer = followed(path)
     members, attributes = _open(target)
-    _check(partial(known_digests, target), members, attributes, target)
+    _check(partial(_known, target, members), attributes, target)
     _require_named(path, target, pointer, attributes)
     arrays: dict[str, ArrayLikeOnDisk] = {**members, **derived(members, attributes)}
     return OpenRelease(target, arrays, _dimensions(members, attributes), attributes)
@@ -136,7 +137,7 @@ def _dimensions(members: dict[str, zarr.Array[Any]], attributes: dict[str, Any])
 def verified_attributes(path: Path) -> dict[str, Any]:
     """Return a release's attributes after checking its values, a slab at a time; raises as :func:`read_release`."""
     members, attributes = _open(path)
-    _check(partial(known_digests, path), members, attributes, path)
+    _check(partial(_known, path, members), attributes, path)
     return attributes
 
 
@@ -198,15 +199,10 @@ def _values(members: dict[str, zarr.Array[Any]], location: Location) -> dict[str
     raise failure
 
 
-def _check(
-    digests: Callable[[dict[str, Any]], dict[str, str]],
-    arrays: dict[str, Any],
-    attributes: dict[str, Any],
-    location: Location,
-) -> None:
+def _check(digest: Callable[[Mapping[str, Any]], str], attributes: Mapping[str, Any], location: Location) -> None:
     failure = damaged(location, "is damaged: it does not match its digest")
     try:
-        found = release_digest(digests(arrays), attributes)
+        found = digest(attributes)
     except BlockveilError:
         raise
     except PermissionError:
@@ -217,6 +213,6 @@ def _check(
         raise failure
 
 
-def _digests_of(members: Mapping[str, zarr.Array[Any]], values: Mapping[str, NDArray[Any]]) -> dict[str, str]:
-    """Digests of arrays that have been read, under the labels that they are stored with."""
-    return {name: array_digest(name, Labelled.of(members[name], value)) for name, value in values.items()}
+def _known(location: Location, members: Mapping[str, zarr.Array[Any]], attributes: Mapping[str, Any]) -> str:
+    """Digest of a release whose arrays stay on the disk."""
+    return release_digest(known_digests(location, members), attributes)
