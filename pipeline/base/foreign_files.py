@@ -12,8 +12,9 @@ import math
 import os
 import stat
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 MOST_METADATA = 16 * 2**20
 """Bytes of a file that describes a release: enough for 100,000 named features."""
@@ -26,7 +27,7 @@ class NotPlain(ValueError):
     """A file of a stranger is not what a reader can take."""
 
 
-def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
+def open_regular(path: str | os.PathLike[str]) -> FileIO:
     """Open a regular file for reading, unbuffered.
 
     Raises

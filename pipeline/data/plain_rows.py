@@ -16,8 +16,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -283,10 +284,10 @@ def _as_in_memory(array: zarr.Array[Any], wanted: tuple[type, ...]) -> bool:
     return dtype.kind in "iuf" and dtype.isnative and own_order
 
 
-def _opened(array: Any, name: Path) -> IO[bytes]:
+def _opened(array: Any, name: Path) -> FileIO:
     """A file of an array; of a release only a regular one."""
     opened = getattr(array.store_path.store, "opened", None)
-    found: IO[bytes] = (opened or partial(open, mode="rb", buffering=0))(name)
+    found: FileIO = (opened or partial(open, mode="rb", buffering=0))(name)
     return found
 
 

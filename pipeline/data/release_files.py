@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import zarr
 from zarr.abc.store import ByteRequest
@@ -78,7 +79,7 @@ class ReleaseFiles(LocalStore):
         return content
 
     @staticmethod
-    def opened(file: Path) -> IO[bytes]:
+    def opened(file: Path) -> FileIO:
         """A file of the release, opened to be read piece by piece; raises OSError."""
         return open_regular(file)
 
