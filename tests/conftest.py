@@ -23,6 +23,7 @@ atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.umask(0o022)  # folders of tests hold ledgers, which are refused where a group may write
 os.environ.update(
     PREFECT_HOME=_HOME,
+    XDG_STATE_HOME=os.path.join(_HOME, "state"),
     OPENBLAS_NUM_THREADS="1",  # test processes share the cores; threads of each would wait for one another
 )
 for _name in (

@@ -23,6 +23,7 @@ from blockveil.flows.cli.common import (
     read_config,
     say,
 )
+from blockveil.flows.cli.restored_commands import Address, AnyConfig, attest, restored
 from blockveil.pipeline.base import named_files
 from blockveil.pipeline.base.ed25519 import public_key, raw
 from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
@@ -33,17 +34,14 @@ from blockveil.pipeline.ledger.entries import WITHDRAWN
 from blockveil.pipeline.ledger.guessing import percent
 from blockveil.pipeline.ledger.heads import is_hash
 from blockveil.pipeline.ledger.refusals import broken
+from blockveil.pipeline.ledger.restoring import ATTESTED, RESTORED
 from blockveil.pipeline.ledger.roles import role_sql
 from blockveil.pipeline.ledger.statement import Days, Line, statement
 from blockveil.pipeline.ledger.transfer import read_rows
 
-AnyConfig = Annotated[Path | None, typer.Argument(help="Config file that names the ledger.", show_default=False)]
-Address = Annotated[
-    str | None,
-    typer.Option("--ledger", help="The ledger itself instead of a config: a path, sqlite:///path, or env:NAME."),
-]
-
 app = typer.Typer(help="Read and verify the ledger.", no_args_is_help=True)
+app.command()(restored)
+app.command()(attest)
 
 
 @app.command()
@@ -97,8 +95,8 @@ def _state(line: Line) -> str:
         return f"given back ({line.note})"
     if line.kind == WITHDRAWN:
         return f"withdrawn ({line.note})"
-    if line.kind == "CLOSED":
-        return f"CLOSED ({line.note})"
+    if line.kind in ("CLOSED", RESTORED, ATTESTED):
+        return f"{line.kind} ({line.note})"
     if line.kind == "BUDGET":
         return f"budget of {line.note}"
     if line.kind == "RELEASED":

@@ -7,9 +7,9 @@ which is private when neighbours may differ by one record.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from threading import Lock
 from typing import Any
 
@@ -133,6 +133,8 @@ class Dataset:
         Origins of the columns that public maps made, as far as the store says it.
     store_id
         Random name that the ingest gave the store; None where no ingest made it, and its address alone names it.
+    stated
+        What the store is, as :func:`stated_records` says it.
     """
 
     array: Stored
@@ -146,6 +148,7 @@ class Dataset:
     _again: Callable[[], Contract | None]
     maps: tuple[MapOrigin, ...] = ()
     store_id: str | None = None
+    stated: Mapping[str, Any] = field(default_factory=dict)
     _opening: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def __repr__(self) -> str:
@@ -264,9 +267,34 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     contribution = Contribution.of(loaded.config, contract)
     maps, store_id = ((), None) if contract is None else (contract.maps, contract.store_id)
     identity = _fingerprint(array)
-    dataset = Dataset(array, rows, features, dtype, chunks, identity, of_part, contribution, again, maps, store_id)
+    stated = _stated(loaded, contract)
+    dataset = Dataset(
+        array, rows, features, dtype, chunks, identity, of_part, contribution, again, maps, store_id, stated
+    )
     dataset.check_part()  # the store may have been replaced since its attributes were read
     return dataset
+
+
+def stated_records(loaded: LoadedConfig) -> dict[str, Any]:
+    """Which store a config names and what holds of its records, as plain JSON values; the same after an append.
+
+    No record is read. A store that no ingest made is known by its place alone.
+
+    Raises
+    ------
+    DataError, StoreError
+        There is no such store, or it does not fit its declaration.
+    """
+    name = f'data.store "{loaded.config.data.store}"'
+    return _stated(loaded, check_declared(loaded, open_rows(loaded.store, loaded.config.data.array, name)))
+
+
+def _stated(loaded: LoadedConfig, contract: Contract | None) -> dict[str, Any]:
+    if contract is None:
+        return {"store": str(loaded.store), "array": loaded.config.data.array, "contract": None}
+    # What the source's files were changes with each append, and with the key of their digests.
+    facts = {name: value for name, value in asdict(contract).items() if name not in ("spec", "store_id")}
+    return {"store": contract.store_id, "array": loaded.config.data.array, "contract": facts}
 
 
 def check_declared(loaded: LoadedConfig, form: Stored | Form) -> Contract | None:

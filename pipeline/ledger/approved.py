@@ -1,7 +1,7 @@
 """Who approved a charge, as its entry says: a name that was typed, or an officer whose signature anybody can check.
 
-An officer signs the release, its plan, the budget that pays and the ledger that has it, with name and reason. The entry
-of the charge has the signature for ever, inside the chain, and the release states it.
+An officer signs the release, its plan, the records that it reads, the budget that pays and the ledger that has it, with
+name and reason. The entry of the charge has the signature for ever, inside the chain, and the release states it.
 
 **Source**: Ed25519 as in RFC 8032.
 """
@@ -21,7 +21,7 @@ from blockveil.pipeline.base.canonical import canonical_json, digest
 
 _BY = ", approved by "
 _OF_DATA = ("fingerprint", "history", "equals")
-"""What a specification has beyond its plan: which records it is of."""
+"""What a specification has beyond its plan: which state of the records it is of."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Approved:
         ``dataset/name/date``.
     plan
         Digest of its plan: what is asked, what is promised, and the noise.
+    records
+        Digest of what the store is and of the contract that holds of its records; an append does not change it.
     budget
         Name of the budget that pays.
     ledger
@@ -46,6 +48,7 @@ class Approved:
 
     release_id: str
     plan: str
+    records: str
     budget: str
     ledger: str
     name: str
@@ -135,12 +138,13 @@ def problem(row: Mapping[str, Any], ledger: str) -> str | None:
     if signed is None or not signed.holds:
         return "its approval does not carry the signature that it names"
     try:
-        spec = json.loads(row["payload"])["spec"]
-        of = (row["kind"], row["release_id"], row["dataset"], ledger, plan_of(spec))
+        payload = json.loads(row["payload"])
+        plan, records = plan_of(payload["spec"]), digest(payload["records"])
+        of = (row["kind"], row["release_id"], row["dataset"], ledger, plan, records)
     except (AttributeError, KeyError, TypeError, ValueError):
         of = None
-    wanted = ("RESERVED", signed.release_id, signed.budget, signed.ledger, signed.plan)
-    return None if of == wanted else "its approval is of another release, plan, budget or ledger"
+    wanted = ("RESERVED", signed.release_id, signed.budget, signed.ledger, signed.plan, signed.records)
+    return None if of == wanted else "its approval is of another release, plan, store, budget or ledger"
 
 
 def _stated(row: Mapping[str, Any]) -> object:

@@ -152,7 +152,7 @@ class Database(ABC):
             return
         if not _has(connection, entry):
             raise self.missing()
-        version = connection.execute(sa.select(stamp.c.version)).scalar() if _has(connection, stamp) else None
+        version = connection.scalar(sa.select(stamp.c.version)) if _has(connection, stamp) else None
         if version != SCHEMA:
             raise _other_version(later=isinstance(version, int) and version > SCHEMA)
         self._checked = True

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.budget.filter import Accountant, Cap
-from blockveil.pipeline.ledger import lookups
+from blockveil.pipeline.ledger import lookups, restoring
 from blockveil.pipeline.ledger.chain import append, identifier
 from blockveil.pipeline.ledger.entries import BudgetStatus
 from blockveil.pipeline.ledger.grants import Grant, changed_cap, check_change
@@ -77,4 +77,5 @@ def granted(connection: sa.Connection, wanted: BudgetChange, now: str) -> Budget
         | ({} if wanted.after_loss is None else {"after_loss": wanted.after_loss})
     )
     append(connection, "BUDGET", wanted.dataset, terms, now, nonce=wanted.nonce)
+    restoring.begin(connection)
     return lookups.require_budget(connection, wanted.dataset, now)

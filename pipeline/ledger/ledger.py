@@ -14,10 +14,9 @@ from typing import Any, TextIO
 import sqlalchemy as sa
 
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Chargeable, Ticks
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.ledger import lookups, moving, refusals, same_records, shared_nights
+from blockveil.pipeline.ledger import lookups, moving, refusals, restoring, same_records, shared_nights
 from blockveil.pipeline.ledger.address import open_database
 from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.booking import booked, check_part, event_of
@@ -28,6 +27,7 @@ from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.proofs import Proof, head_of, proof_of
+from blockveil.pipeline.ledger.restoring import Restored, Sight, Statement
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.transfer import Form, write_rows
 from blockveil.pipeline.ledger.verification import verify_chain
@@ -48,13 +48,13 @@ class Ledger:
     url
         ``sqlite:///path`` of a file, or ``postgresql://...`` of a database.
     now
-        Clock, giving UTC as ISO text.
+        Clock, giving UTC as ISO text; None is that of the machine.
     """
 
-    def __init__(self, url: str, now: Callable[[], str] = _now) -> None:
+    def __init__(self, url: str, now: Callable[[], str] | None = None) -> None:
         self._database = open_database(url)
         self._url = url
-        self._now = now
+        self._now = now or _now
 
     def exists(self) -> bool:
         """Whether there is a ledger; nobody has granted a budget where there is none."""
@@ -132,6 +132,7 @@ class Ledger:
         unit: str,
         attempt: str,
         approval: Approved | None = None,
+        records: Mapping[str, Any] | None = None,
         night: Night | None = None,
         part: Part | None = None,
     ) -> Charge:
@@ -143,6 +144,8 @@ class Ledger:
             Name of the budget that pays: the data set's own, or one that several share.
         charge
             Loss of the release, or a series of events that is fixed before its first step.
+        records
+            The store that is read, as the approval is of it.
         night
             Which of nights that share a charge this is; the first of them pays.
         part
@@ -156,7 +159,8 @@ class Ledger:
             The release has a charge for another specification.
         LedgerError
             There is no budget, relation or unit differ from the budget's, other releases of the data set are charged
-            to another budget, no charge can be of that part, or its records stand under another part.
+            to another budget, no charge can be of that part, its records stand under another part, or the ledger is
+            not known to be whole (:mod:`.restoring`).
         """
         check_part(part, release_id, charge, neighbours, night)
         charge_id = identifier()
@@ -164,9 +168,12 @@ class Ledger:
         def work(connection: sa.Connection) -> Charge:
             if (closed := lookups.closing(connection)) is not None:
                 raise refusals.closed(closed)
+            restoring.follow(connection)
             now = self._time(connection)  # of the check and of the row: a period may end between two looks
             budget = lookups.require_budget(connection, dataset, now)
             if (known := lookups.active(connection, release_id)) is not None:
+                if restoring.is_lost(known):
+                    raise refusals.lost_night(release_id)
                 if known.spec_digest != spec_digest:
                     raise refusals.conflict(release_id, known.payload["spec"], spec)
                 shared_nights.check_paid(connection, known, dataset, charge, budget.cap, night, part)
@@ -174,7 +181,7 @@ class Ledger:
             lookups.check_scope(budget, neighbours, unit)
             lookups.check_account(connection, release_id, dataset)
             payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
-            payload |= {} if approval is None else {"approval": approval.plain}
+            payload |= {} if approval is None else {"approval": approval.plain, "records": dict(records or {})}
             payload |= same_records.found(connection, release_id, dataset, spec, part)
             payer = None if night is None else shared_nights.paid_by(connection, release_id, spec, night)
             if payer is not None:
@@ -195,30 +202,34 @@ class Ledger:
         Raises
         ------
         LedgerError
-            The charge is unknown or void, or another night of its series was committed meanwhile.
+            The charge is unknown or void, another night of its series was committed meanwhile, or the ledger is not
+            known to be whole (:mod:`.restoring`).
+        StoreError
+            The mark cannot be written; the charge may be committed, and nothing is drawn.
         """
 
-        def work(connection: sa.Connection) -> Charge:
+        def work(connection: sa.Connection) -> tuple[Charge, Sight]:
+            sight = restoring.sight(connection)
             reserved, state = lookups.find(connection, charge_id)
             if state is State.VOID:
-                raise LedgerError(
-                    f"The charge of '{reserved.release_id}' was given back by another attempt",
-                    "Noise is drawn only for a charge that stands",
-                    "Run again",
-                )
+                raise refusals.given_back(str(reserved.release_id))
             if state is State.RESERVED:
                 shared_nights.check_commit(connection, reserved)
                 of = (reserved.release_id, charge_id)
                 self._append(connection, State.COMMITTED, reserved.dataset, {"key_check": key_check}, *of)
-            return lookups.charge(connection, reserved, is_new=False)
+            return lookups.charge(connection, reserved, is_new=False), sight.renewed(connection)
 
-        return self._database.write(work)
+        charge, sight = self._database.write(work)
+        sight.follow()  # on the disk before anybody who has the charge draws
+        return charge
 
     def void_if_reserved(self, charge_id: str, reason: str) -> bool:
         """Give a charge back if nothing can have been drawn; whether it is void afterwards."""
 
         def work(connection: sa.Connection) -> bool:
             reserved, state = lookups.find(connection, charge_id)
+            if state is State.RESERVED and restoring.was_committed(connection, charge_id):
+                return False
             if state is State.RESERVED:
                 of = (reserved.release_id, charge_id, -reserved.ticks)
                 self._append(connection, State.VOID, reserved.dataset, {"reason": reason}, *of)
@@ -251,22 +262,25 @@ class Ledger:
             if state is State.COMMITTED:
                 self._append(connection, State.RELEASED, reserved.dataset, payload, reserved.release_id, charge_id)
             elif state is not State.RELEASED or lookups.payload(connection, charge_id, State.RELEASED) != payload:
-                raise LedgerError(
-                    f"'{reserved.release_id}' cannot be marked as released",
-                    "Only a committed charge is released, once, with one output",
-                    "Run `blockveil ledger show` to see where it stands",
-                )
+                raise refusals.not_committed(str(reserved.release_id))
             return lookups.charge(connection, reserved, is_new=False)
 
         return self._database.write(work)
 
     def withdraw(self, release_id: str, reason: str) -> Charge:
         """Withdraw a release for good, with a reason that everybody may read; see :mod:`.withdrawals`."""
+        return self._database.write(lambda found: withdrawn(found, release_id, reason, self._time(found)))
 
-        def work(connection: sa.Connection) -> Charge:
-            return withdrawn(connection, release_id, reason, self._time(connection))
+    def state(self, said: Statement) -> Restored:
+        """Write what an operator says of copies that were put back, and book what is missing; see :mod:`.restoring`."""
+        done, sight = self._database.write(lambda connection: restoring.state(connection, said, self._time(connection)))
+        sight.mark.begin(sight.seen)
+        return done
 
-        return self._database.write(work)
+    def missing(self) -> str | None:
+        """Which entry that this account saw on this machine is not there; None where none is missing or was seen."""
+        last = restoring.last_seen(self.first())  # before the entries, for others go on meanwhile
+        return None if last is None else self._database.read(lambda connection: restoring.problem(connection, last))
 
     def find(self, release_id: str) -> Charge | None:
         """Charge of a release that is not void, if there is one."""

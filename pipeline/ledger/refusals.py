@@ -161,6 +161,80 @@ def not_released(release_id: str, state: str | None) -> LedgerError:
     )
 
 
+def older_copy(sequence: int) -> LedgerError:
+    """Refusal of a ledger that lacks what this account has seen of it on this machine."""
+    return LedgerError(
+        f"Entry {sequence}, which this account saw last on this machine, is not in this ledger",
+        "An older copy of a ledger has forgotten charges, and nights would be drawn a second time under them",
+        "Restore the newest copy. Where there is none, run `blockveil ledger restored CONFIG --since TIME`, which "
+        "books what is missing and ends the series that were open",
+    )
+
+
+def given_back(release_id: str) -> LedgerError:
+    """Refusal to commit a charge that is void."""
+    return LedgerError(
+        f"The charge of '{release_id}' was given back by another attempt",
+        "Noise is drawn only for a charge that stands",
+        "Run again",
+    )
+
+
+def not_committed(release_id: str) -> LedgerError:
+    """Refusal to release what was not committed, or was released otherwise."""
+    return LedgerError(
+        f"'{release_id}' cannot be marked as released",
+        "Only a committed charge is released, once, with one output",
+        "Run `blockveil ledger show` to see where it stands",
+    )
+
+
+def no_mark() -> LedgerError:
+    """Refusal of a ledger with entries that this account has never seen on this machine."""
+    return LedgerError(
+        "This account has never used this ledger on this machine, and the ledger has entries",
+        "An older copy of a ledger has forgotten charges, and nothing here would show it",
+        "Run `blockveil ledger attest CONFIG --by NAME --why REASON` if no older copy was put back; else "
+        "`blockveil ledger restored CONFIG --since TIME`",
+    )
+
+
+def has_mark() -> LedgerError:
+    """Refusal to attest what a mark shows."""
+    return LedgerError(
+        "This account knows this ledger on this machine, and nothing is missing",
+        "What an operator says counts only where nothing else shows it",
+        "Go on",
+    )
+
+
+def no_entries() -> LedgerError:
+    """Refusal to say something of a ledger that nobody has used."""
+    return LedgerError(
+        "The ledger has no entries",
+        "Nothing was spent before a budget was granted",
+        "If there was a ledger, restore it first; else run `blockveil budget set`",
+    )
+
+
+def series_closed(sequence: int) -> LedgerError:
+    """Refusal of a new night of a series that was open when an older copy was put back."""
+    return LedgerError(
+        f"Entry {sequence} says that an older copy of the ledger was put back, and this night's series began before",
+        "Which nights of it were drawn since is not known, and a number that is drawn twice is paid twice",
+        "Plan new nights under another continual.first (a new charge)",
+    )
+
+
+def lost_night(release_id: str) -> LedgerError:
+    """Refusal of a release whose charge an older copy of the ledger had lost."""
+    return LedgerError(
+        f"'{release_id}' was released before an older copy of the ledger was put back",
+        "Its charge is booked, and its noise is never drawn again",
+        "Release under another name or date (a new charge)",
+    )
+
+
 def withdrawn(release_id: str, reason: str) -> LedgerError:
     """Refusal of a release that was withdrawn."""
     return LedgerError(

@@ -43,7 +43,8 @@ entry = sa.Table(
     sa.Column("failure_ticks", sa.BigInteger),
     sa.Column("part", sa.Text),
     sa.CheckConstraint(
-        "kind IN ('BUDGET', 'RESERVED', 'COMMITTED', 'RELEASED', 'VOID', 'CLOSED', 'OPENED', 'WITHDRAWN')",
+        "kind IN ('BUDGET', 'RESERVED', 'COMMITTED', 'RELEASED', 'VOID', 'CLOSED', 'OPENED', 'WITHDRAWN', "
+        "'RESTORED', 'ATTESTED')",
         name="known_kind",
     ),
     sa.Index("one_entry_a_state", "charge_id", "kind", unique=True),

@@ -13,6 +13,7 @@ from blockveil.pipeline.budget.parts import Tally
 from blockveil.pipeline.ledger.entries import WITHDRAWN, Entry, State, counted, state_of
 from blockveil.pipeline.ledger.grants import Grant, granted_words
 from blockveil.pipeline.ledger.guessing import with_ticks
+from blockveil.pipeline.ledger.restoring import LOST
 
 
 @dataclass(frozen=True)
@@ -212,11 +213,16 @@ def _note(entry: Entry) -> str:
         )
     if entry.kind == "CLOSED":
         return "a copy, for reading" if payload.get("copy") else "it goes on at another address"
+    if "since" in payload:
+        return f"a copy of {payload['since']} was put back, {payload['booked']} charges were missing"
+    if entry.kind == "ATTESTED":
+        return f"nothing was put back, by {payload['by']}: {payload['why']}"
     if "continues" in payload:
         return "paid by an earlier night"
     part = entry.of_part if entry.kind == State.RESERVED else None
     notes = [] if part is None else [f"of {part.words}"]
     spec = payload.get("spec")
+    notes += ["booked after a copy was put back"] if LOST in payload else []
     notes += ["unvetted"] if isinstance(spec, dict) and spec.get("unvetted") else []
     notes += [f"same records as {one['release']}" for one in payload.get("same_records", [])]
     return str(payload.get("reason") or payload.get("location") or ", ".join(notes))

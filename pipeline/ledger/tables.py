@@ -19,7 +19,7 @@ _MAY_FOLLOW = f"""CASE
   WHEN (SELECT kind FROM {{entry}} ORDER BY sequence DESC LIMIT 1) = 'CLOSED' AND NEW.kind <> 'OPENED' THEN 0
   WHEN NEW.kind = 'OPENED'
    AND coalesce((SELECT kind FROM {{entry}} ORDER BY sequence DESC LIMIT 1), '') <> 'CLOSED' THEN 0
-  WHEN NEW.kind IN ('BUDGET', 'CLOSED', 'OPENED') THEN
+  WHEN NEW.kind IN ('BUDGET', 'CLOSED', 'OPENED', 'RESTORED', 'ATTESTED') THEN
     CASE WHEN NEW.charge_id IS NULL AND NEW.release_id IS NULL AND {_NOTHING} THEN 1 ELSE 0 END
   WHEN NEW.charge_id IS NULL OR NEW.release_id IS NULL THEN 0
   WHEN NEW.kind = 'RESERVED' THEN

@@ -21,7 +21,13 @@ _AFTER: dict[str | None, tuple[str, ...]] = {
     WITHDRAWN: (),
     State.VOID: (),
 }
-_OF_NO_CHARGE = {"BUDGET": "budget", "CLOSED": "closing entry", "OPENED": "opening entry"}
+_OF_NO_CHARGE = {
+    "BUDGET": "budget",
+    "CLOSED": "closing entry",
+    "OPENED": "opening entry",
+    "RESTORED": "word of an operator",
+    "ATTESTED": "word of an operator",
+}
 _TICKS = [column.name for column in entry.columns if column.name.endswith("_ticks")]
 
 Row = Mapping[str, Any]

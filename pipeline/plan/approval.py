@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.ledger import BudgetStatus
 from blockveil.pipeline.plan.balance import guesses, share_text
@@ -25,7 +26,7 @@ class ApprovalRequest:
     Attributes
     ----------
     key
-        Names the plan: an answer holds for this plan alone.
+        Names the plan and the place of the records: an answer holds for these alone.
     text
         The question, with the cost.
     wait_hours
@@ -78,4 +79,5 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Approval
     )
     guess = f"A guess about one unit is {guesses([guess_alone(plan), *price.bounds])}"
     text = " ".join([cost, price.sentence, guess, *warnings(plan)])
-    return ApprovalRequest(f"approve-{plan.digest[:32]}", text, section.wait_hours)
+    store = [str(plan.loaded.store), plan.config.data.array]
+    return ApprovalRequest(f"approve-{digest([plan.digest, *store])[:32]}", text, section.wait_hours)

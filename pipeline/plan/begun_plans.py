@@ -12,6 +12,7 @@ from typing import Any
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import Entry
+from blockveil.pipeline.ledger.restoring import is_lost
 from blockveil.pipeline.plan.planning import Begun, Plan, make_plan, release_id
 
 
@@ -88,7 +89,7 @@ def _night(ledger: Ledger, account: str, series: list[Entry], release_id: str) -
 
 
 def reserved_entries(ledger: Ledger, account: str, release_id: str | None = None) -> list[Entry]:
-    """RESERVED entries of an account's releases, or of one of them, whose charges are not void.
+    """RESERVED entries of an account's releases, or of one of them, whose charges are not void and whose plan is known.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def reserved_entries(ledger: Ledger, account: str, release_id: str | None = None
     entries = ledger.history(dataset=account, release_id=release_id) if ledger.exists() else []
     void = {entry.charge_id for entry in entries if entry.kind == State.VOID}
     kept = (entry for entry in entries if entry.kind == State.RESERVED and entry.charge_id not in void)
-    return [entry for entry in kept if entry.release_id is not None]
+    return [entry for entry in kept if entry.release_id is not None and not is_lost(entry)]
 
 
 def _owner(entry: Entry) -> str:

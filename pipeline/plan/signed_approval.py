@@ -1,21 +1,24 @@
 """Approvals that officers sign with keys of their own, where a config wants that: written, found, and asked for.
 
-Whoever runs releases cannot make one, and one holds for the very plan of one release alone. The file may come by any
-way, for nothing rests on where it lies.
+Whoever runs releases cannot make one, and one holds for the very plan of one release of one store alone. The file may
+come by any way, for nothing rests on where it lies.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from blockveil.pipeline.base import ed25519
-from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json
+from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json, digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.secrets import read_secret
+from blockveil.pipeline.data.datasets import stated_records
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved, question
@@ -42,6 +45,8 @@ def sign(plan: Plan, ledger: Ledger, name: str, why: str, key: Ed25519PrivateKey
     ------
     ConfigError
         The config names no such officer, or another key for them.
+    DataError, StoreError
+        The store that the release would read is not there, or does not fit its declaration.
     """
     section = plan.config.approval
     if section is None or not section.signed:
@@ -55,7 +60,8 @@ def sign(plan: Plan, ledger: Ledger, name: str, why: str, key: Ed25519PrivateKey
             "The reason states a time of day", "The release states the reason, and no time", "Leave it out"
         )
     day = datetime.now(UTC).date().isoformat()
-    stated = Approved(plan.release_id, plan.digest, plan.config.release.account, ledger.first(), name, why, day)
+    records, account = digest(stated_records(plan.loaded)), plan.config.release.account
+    stated = Approved(plan.release_id, plan.digest, records, account, ledger.first(), name, why, day)
     made = stated.signed(key)
     if _keys(plan).get(name) != made.key:
         raise ConfigError(
@@ -78,7 +84,7 @@ def text_of(approval: Approved) -> str:
     return canonical_json(approval.plain).decode() + "\n"
 
 
-def required(plan: Plan, ledger: Ledger) -> Approved | None:
+def required(plan: Plan, ledger: Ledger, records: Mapping[str, Any]) -> Approved | None:
     """The signed approval that a release must have before it is charged; None where it needs none.
 
     Parameters
@@ -87,11 +93,13 @@ def required(plan: Plan, ledger: Ledger) -> Approved | None:
         The release.
     ledger
         The ledger that will be charged.
+    records
+        The store that it reads, as it was opened.
 
     Raises
     ------
     NotApproved
-        It needs one, and there is none by an officer for this very plan.
+        It needs one, and there is none by an officer for this very plan and store.
     """
     section = plan.config.approval
     if section is None or not section.signed or ledger.find(plan.release_id) is not None:
@@ -99,10 +107,10 @@ def required(plan: Plan, ledger: Ledger) -> Approved | None:
     if plan.series is not None and ledger.nights(plan.release_id, plan.public):
         return None
     asked = question(plan, ledger.budget(plan.config.release.account), charged=False)
-    return None if asked is None else found(plan, ledger, asked)
+    return None if asked is None else found(plan, ledger, asked, records)
 
 
-def found(plan: Plan, ledger: Ledger, asked: ApprovalRequest) -> Approved:
+def found(plan: Plan, ledger: Ledger, asked: ApprovalRequest, records: Mapping[str, Any] | None = None) -> Approved:
     """The approval of a release in the inbox.
 
     Parameters
@@ -113,11 +121,13 @@ def found(plan: Plan, ledger: Ledger, asked: ApprovalRequest) -> Approved:
         The ledger that will be charged.
     asked
         Why it needs one.
+    records
+        The store that it reads; None looks it up.
 
     Raises
     ------
     NotApproved
-        There is none, or it is not by an officer for this very plan and ledger.
+        There is none, or it is not by an officer for this very plan, store and ledger.
     """
     approval = _read(inbox(plan))
     if approval is None:
@@ -125,6 +135,8 @@ def found(plan: Plan, ledger: Ledger, asked: ApprovalRequest) -> Approved:
     of = (approval.release_id, approval.plan, approval.budget, approval.ledger)
     if of != (plan.release_id, plan.digest, plan.config.release.account, ledger.first()):
         raise _refusal("The approval that was found is of another release, plan, budget or ledger", plan)
+    if approval.records != digest(stated_records(plan.loaded) if records is None else records):
+        raise _refusal("The approval that was found is of another store, or of other contents of it", plan)
     if not approval.holds or _keys(plan).get(approval.name) != approval.key:
         raise _refusal("The approval that was found is not signed by an officer of the config", plan)
     if TIME_OF_DAY.search(text_of(approval).encode()):

@@ -74,7 +74,8 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         neighbours=plan.neighbours,
         unit=plan.config.privacy.unit,
         attempt=attempt,
-        approval=signed_approval.required(plan, workspace.ledger),
+        approval=signed_approval.required(plan, workspace.ledger, dataset.stated),
+        records=dataset.stated,
         night=growth.night if growth else None,
         part=dataset.part,
     )

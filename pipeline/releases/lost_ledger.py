@@ -1,7 +1,8 @@
-"""A ledger that has forgotten charges: each release names the entry that paid for it, which must still be there.
+"""A ledger that has forgotten charges: neither the mark of this account nor a release may know more than it does.
 
-An older copy of a ledger that is put back would let what was spent since be spent again. Its hash chain is sound; what
-shows it is what was published meanwhile.
+An older copy of a ledger that is put back would let what was spent since be spent again. Its hash chain is sound. What
+shows it are the mark (:mod:`.marks`) and, on a machine without one, what was published meanwhile: each release names
+the entry that paid for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.base.places import looked_into
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.pointers import stated
-from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.ledger.restoring import is_lost
 from blockveil.pipeline.releases.destination import Destination
 from blockveil.pipeline.releases.uploading import destination_of
 
@@ -26,10 +28,10 @@ _WHY = "The releases in output.root show whether the ledger has forgotten what i
 
 
 def problem(loaded: LoadedConfig, ledger: Ledger) -> str | None:
-    """Why a ledger cannot be the one that paid for the releases of a config, or None where it can.
+    """Why a ledger cannot be the one that this account saw and that paid for the releases of a config, or None.
 
     The release with the highest entry is looked up. As each entry holds the hash of the one before, a ledger with that
-    entry has all before it.
+    entry has all before it. One whose charge was booked after a loss is known too.
 
     Parameters
     ----------
@@ -39,7 +41,8 @@ def problem(loaded: LoadedConfig, ledger: Ledger) -> str | None:
         The ledger that it names.
     """
     folder = loaded.output_root / loaded.config.release.dataset / loaded.config.release.name
-    return _problem(folder, ledger if ledger.exists() else None, destination_of(loaded))
+    there = ledger if ledger.exists() else None
+    return (there and there.missing()) or _problem(folder, there, destination_of(loaded))
 
 
 def _problem(folder: Path, ledger: Ledger | None, sent: Destination | None) -> str | None:
@@ -51,9 +54,13 @@ def _problem(folder: Path, ledger: Ledger | None, sent: Destination | None) -> s
     known = [each for each in paid if each is not None]
     if not known:
         return None
-    sequence, row_hash, release_id = max(known)
-    if ledger is not None and any(entry.hash == row_hash for entry in ledger.history(release_id=release_id)):
+    if _has(ledger, max(known)):
         return None
+    booked = _booked(ledger)
+    newest = max((each for each in known if each[3] not in booked), default=None)
+    if newest is None or _has(ledger, newest):
+        return None
+    sequence, _, release_id, _ = newest
     return f"Entry {sequence}, which paid for {release_id}, is not in this ledger"
 
 
@@ -84,6 +91,12 @@ def check_grant(loaded: LoadedConfig, ledger: Ledger, after_loss: str | None) ->
         return
     path, releases = loaded.ledger_path, loaded.output_root / loaded.config.release.dataset
     there = ledger.exists() and (path is None or path.stat().st_size > 0)
+    if there and (missing := ledger.missing()) is not None:
+        raise LedgerError(
+            missing,
+            "A budget that is granted in an older copy spends again what was spent since",
+            "Restore the newest copy. Where there is none, run `blockveil ledger restored CONFIG --since TIME` first",
+        )
     sent = destination_of(loaded)
     names = {each.name for each in looked_into(releases, _WHY)}
     names |= set() if sent is None else set(sent.names(releases.name))
@@ -112,18 +125,30 @@ def require_none(loaded: LoadedConfig, ledger: Ledger) -> None:
         raise LedgerError(
             found,
             "An older copy of a ledger has forgotten charges, which would be spent a second time",
-            "Restore the newest copy. Where there is none, book what was forgotten with `blockveil budget charge` and "
-            "move the releases that it does not know out of output.root",
+            "Restore the newest copy. Where there is none, run `blockveil ledger restored CONFIG --since TIME`, which "
+            "books what this account has seen. What it has not seen is booked with `blockveil budget charge`, and the "
+            "releases that the ledger does not know are moved out of output.root",
         )
 
 
-def _paid(pointer: Path) -> tuple[int, str, str] | None:
-    """Sequence and hash of the entry that paid for a release, and its id; None for what is no pointer."""
+def _has(ledger: Ledger | None, paid: tuple[int, str, str, str]) -> bool:
+    _, row_hash, release_id, _ = paid
+    return ledger is not None and any(entry.hash == row_hash for entry in ledger.history(release_id=release_id))
+
+
+def _booked(ledger: Ledger | None) -> set[str | None]:
+    """Charges that an older copy had lost, and that were booked again."""
+    entries = [] if ledger is None else ledger.history()
+    return {entry.charge_id for entry in entries if entry.kind == State.RESERVED and is_lost(entry)}
+
+
+def _paid(pointer: Path) -> tuple[int, str, str, str] | None:
+    """Sequence and hash of the entry that paid for a release, its id and its charge; None for what is no pointer."""
     found = stated(pointer)
     return None if found is None else _entry(found)
 
 
-def _paid_by(content: bytes) -> tuple[int, str, str] | None:
+def _paid_by(content: bytes) -> tuple[int, str, str, str] | None:
     """The same as :func:`_paid`, from the content of a pointer."""
     try:
         found = json.loads(content)
@@ -132,9 +157,10 @@ def _paid_by(content: bytes) -> tuple[int, str, str] | None:
     return _entry(found) if isinstance(found, dict) else None
 
 
-def _entry(content: Mapping[str, Any]) -> tuple[int, str, str] | None:
+def _entry(content: Mapping[str, Any]) -> tuple[int, str, str, str] | None:
     try:
         ledger = content["ledger"]
-        return int(ledger["sequence"]), str(ledger["row_hash"]), str(content["release_id"])
+        charge_id = str(ledger.get("charge_id", ""))
+        return int(ledger["sequence"]), str(ledger["row_hash"]), str(content["release_id"]), charge_id
     except (KeyError, TypeError, ValueError):
         return None

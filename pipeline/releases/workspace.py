@@ -10,7 +10,8 @@ from pathlib import Path
 
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.datasets import Dataset
-from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, State
+from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, State, refusals
+from blockveil.pipeline.ledger.restoring import is_lost
 from blockveil.pipeline.plan.begun_plans import as_begun, plan_begun
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.growing import Growth
@@ -131,12 +132,16 @@ def as_charged(workspace: Workspace, dataset: Dataset) -> Dataset:
     ------
     StoreError
         The store cannot be read.
+    LedgerError
+        An older copy of the ledger had lost the release.
     """
     charge = workspace.ledger.find(workspace.plan.release_id)
     if charge is None:
         return dataset
     rows = workspace.ledger.history(release_id=workspace.plan.release_id)
     (row,) = (one for one in rows if (one.charge_id, one.kind) == (charge.charge_id, State.RESERVED))
+    if is_lost(row):
+        raise refusals.lost_night(workspace.plan.release_id)
     return dataset.as_of(row.payload["spec"]["data"]["fingerprint"])
 
 

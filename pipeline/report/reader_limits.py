@@ -40,9 +40,9 @@ LIMITS = {
         "The key of the noise is overwritten when a release is sealed. Snapshots and backups of its disk may keep it; "
         "whoever finds it can take the noise away."
     ),
-    "A copied or restored ledger": (
-        "The sums over all nights follow from the ledger. One that was restored from an old copy has forgotten what "
-        "was released since."
+    "A snapshot of a whole machine that is put back": (
+        "The sums over all nights follow from the ledger. Where a whole machine was put back to an earlier state, it "
+        "has forgotten what was released since."
     ),
 }
 """Title on the page of known limits, and the text for a reader; the empty text is that of the release itself."""

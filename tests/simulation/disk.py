@@ -224,6 +224,18 @@ class Disk:
         file.mtime = file.ctime = self.now
         file.sync()
 
+    def put_back(self, name: str, node: Node | None) -> None:
+        """Put a copy of a folder in place of what is there; all of it is safe."""
+        for entries in (self.root.folder, self.root.safe):
+            entries.pop(name, None)
+            if node is not None:
+                entries[name] = node
+        self.root.changes = [change for change in self.root.changes if name not in (change[1], change[3])]
+        if node is not None:
+            for _, each in self.walk((name,)):
+                each.sync()
+            node.sync()
+
     def walk(self, start: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
         """Path and node of everything below a folder."""
         waiting = [(start, self.find(start))]

@@ -62,6 +62,30 @@ _PUBLISHING = "blockveil.pipeline.releases.publishing:"
 _SHARED = "blockveil.pipeline.ledger.shared_nights:"
 _RETENTION = "blockveil.pipeline.releases.retention:"
 _LEDGER = "blockveil.pipeline.ledger.ledger:Ledger."
+_RESTORING = "blockveil.pipeline.ledger.restoring:"
+
+COPIED = {
+    "a mark that another process wrote is not synced": Mistake(
+        "blockveil.pipeline.ledger.marks:Mark.follow", (("                sync(folder())", "                pass"),)
+    ),
+    "the name of the mark is not synced": Mistake(
+        "blockveil.pipeline.ledger.marks:Mark._replace", (("    sync(folder())\n", ""),)
+    ),
+    "an older copy of the ledger is not noticed": Mistake(
+        _RESTORING + "_has", (("    return not seen.sequence or", "    return True or"),)
+    ),
+    "noise is drawn before the mark is written": Mistake(_LEDGER + "commit", (("    sight.follow()", "    pass"),)),
+    "the mark is not synced": Mistake(
+        "blockveil.pipeline.ledger.marks:Mark._replace", (("        os.fsync(file.fileno())\n", ""),)
+    ),
+    "what a copy had lost is not booked": Mistake(
+        _RESTORING + "_missing", (("    return [one", "    return []\n    [one"),)
+    ),
+    "a series goes on after a copy was put back": Mistake(
+        _RESTORING + "check_open", (("    if closed:\n", "    if False:\n"),)
+    ),
+}
+"""Mistakes about older copies of the ledger that are put back."""
 
 MISTAKES = {
     "the secret is not synced": Mistake(

@@ -6,7 +6,8 @@ import gc
 import random
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeployments, NightSection
 from blockveil.pipeline.data import content, known_content, object_writes, released
-from blockveil.pipeline.ledger import chain, database, entries, lookups, writer_queue
+from blockveil.pipeline.ledger import Ledger, chain, database, entries, lookups, marks, restoring, writer_queue
 from blockveil.pipeline.ledger import ledger as ledger_module
 from blockveil.pipeline.plan import begun_plans
 from blockveil.pipeline.plan.effort import Effort
@@ -90,9 +91,11 @@ class Schedule:
         Whether anything goes wrong at all.
     library
         Whether statements are run by SQLAlchemy itself.
+    copied
+        Whether an older copy of the ledger is certainly put back, where the schedule lasts until then.
     """
 
-    def __init__(self, seed: int, *, faulty: bool = True, library: bool = False) -> None:
+    def __init__(self, seed: int, *, faulty: bool = True, library: bool = False, copied: bool = False) -> None:
         world = self.world = World(seed, 0)
         self.seed, self._faulty, self._library = seed, faulty, library
         self.zone = world.one_of(tuple(ZONES))
@@ -106,6 +109,15 @@ class Schedule:
         if self.kind.first is not None:
             self._nights = kinds.choice((2, 2, 3))
         self._prunes = self._nights > 1 and kinds.random() < 0.5
+        # Decided apart too.
+        copies = random.Random(seed + 2**41)
+        chosen = copies.random() < 0.3 or copied
+        self._copies = [copies.randint(1, 250), copies.randint(150, 250 * self._nights)] if chosen else []
+        if copied:
+            self._nights = max(2, self._nights)
+        if self._copies:
+            self._prunes, self.kind = False, replace(self.kind, sends=False)
+        self._copy: Any = None
         self.version, self.engine, self.bucket = 0, engine(), Bucket(world)
         self.epsilon = world.one_of(BUDGETS)
         self._ledger = ledger_of(self.epsilon)
@@ -157,6 +169,7 @@ class Schedule:
             made.put(module, time=times)
         for module in (writer_queue, interrupts):
             made.put(module, threading=inline)
+        made.put(marks, folder=lambda: ROOT / "marks")
         made.put(keys, token_bytes=world.bytes)
         made.put(keys.os, urandom=world.bytes)
         made.put(chain, identifier=lambda: world.bytes(16).hex())
@@ -261,6 +274,8 @@ class Schedule:
                 disk.create((name,), 0o700 if name == "keys" else 0o755, folder=True)
         disk.create(("ledger.db",), 0o600)
         disk.root.sync()
+        (first,) = self.engine.watcher.execute("SELECT hash FROM entry WHERE sequence = 1").fetchone()
+        marks.Mark(first).begin(marks.Seen(0, restoring.GENESIS))
         self.watcher.booked()
 
     def _chaos(self) -> None:
@@ -279,6 +294,9 @@ class Schedule:
             for _ in range(world.one_of((0, 1, 1, 2, 3))):
                 span = world.one_of((80, 250, 250, 600))
                 world.disasters[world.between(1, span * self._nights)] = world.one_of(self._disasters())
+            if self._copies:
+                backup, back = sorted(self._copies)
+                world.disasters |= {backup: self._back_up, back + 1: self._put_back_copy}
         while self._planned < len(self.times) or self.prefect.waiting or world.processes:
             self._tend()
             if not world.turn() and not self.prefect.waiting:
@@ -304,6 +322,44 @@ class Schedule:
         # They never change back: files that are put back have other times, which a run notices.
         self.version = 1
         self.world.note(f"the records are in state {self.version}")
+
+    def _back_up(self) -> None:
+        """Copy what a backup holds: ledger and releases, never keys or marks."""
+        releases = self.world.disk.root.folder.get("releases")
+        self._copy = self.watcher.copy(), deepcopy(releases)
+        self.world.note("a copy is made")
+
+    def _put_back_copy(self) -> None:
+        """Put the copy back, of all after all was stopped, or of the ledger alone while all goes on."""
+        if self._copy is None:
+            return
+        world, (copy, releases) = self.world, self._copy
+        world.note("the copy is put back")
+        for process in list(world.processes):
+            for connection in list(process.connections):
+                connection.cut()
+        if world.chance() < 0.7:
+            for process in world.processes:
+                world.end(process)
+            world.disk.put_back("releases", deepcopy(releases))
+        self.engine.watcher.execute("DELETE FROM entry WHERE sequence > ?", (copy[0],))
+        self.watcher.put_back(copy)
+        if world.chance() < 0.5:
+            self._restore()
+
+    def _restore(self) -> None:
+        """What an operator does who has put a copy back."""
+
+        def restore() -> None:
+            try:
+                said = restoring.Statement(restoring.RESTORED, {"since": "2026-01-01T00:00+00:00"})
+                done = Ledger(self.kind.config.ledger_url).state(said)
+                for _, charge_id in done.given_back:
+                    keys.KeyStore(ROOT / "keys").destroy(charge_id)
+            except BlockveilError as error:
+                self.world.note(f"restoring fails: {type(error).__name__} {error}")
+
+        self.world.start("operator", restore)
 
     def _next_night(self) -> None:
         """Wait for the next time of the schedule, whose run a server that is up makes."""
@@ -375,6 +431,9 @@ class Schedule:
         world = self.world
         world.faults, world.disasters = Faults(), {}
         self.bucket.arrive()
+        if self.watcher.restored:
+            self._restore()
+            self._one_by_one()
         world.jump(3 * 86400)
         days = [at.date().isoformat() for at in self.times]
         for _ in range(2 + len(self.times)):
@@ -433,11 +492,11 @@ def run_seed(seed: int) -> str:
     return Schedule(seed).run()
 
 
-def first_violation(seeds: Any) -> Found | None:
-    """First seed of some whose schedule breaks an invariant, or None."""
+def first_violation(seeds: Any, *, copied: bool = False) -> Found | None:
+    """First seed of some whose schedule breaks an invariant, or None; with ``copied`` as of :class:`Schedule`."""
     for seed in seeds:
         try:
-            run_seed(seed)
+            Schedule(seed, copied=copied).run()
         except Violation as violation:
             return Found(seed, str(violation))
     return None

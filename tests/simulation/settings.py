@@ -8,8 +8,10 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import ledger as ledger_module
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from tests import support
 from tests.simulation.calls import MOUNT
@@ -89,9 +91,11 @@ def _most_within(kind: Kind, epsilon: float) -> int:
 
 @cache
 def ledger_of(epsilon: float) -> Path:
-    """A ledger with a budget and nothing else."""
+    """A ledger with a budget and nothing else, the same in every process: releases name hashes of its entries."""
     loaded = load_config(support.write_config(_folder()))
-    support.set_budget(loaded, epsilon, DELTA)
+    then = mock.patch.object(ledger_module, "_now", return_value="2026-01-01T00:00:00+00:00")
+    with mock.patch("os.urandom", bytes), then:
+        support.set_budget(loaded, epsilon, DELTA)
     made = _folder() / f"{epsilon}.db"
     (_folder() / "ledger.db").rename(made)
     return made

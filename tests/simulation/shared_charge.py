@@ -46,6 +46,11 @@ class SharedCharge:
         elif kind == "RELEASED":
             self._released.add(charge)
 
+    def forget(self, there: set[str]) -> None:
+        """An older copy of the ledger is put back: charges that were never committed and are not there never were."""
+        if self.opening is not None and self.opening not in self._committed | there:
+            self.opening = None
+
     def _reserved(self, charge: str, payer: str | None) -> None:
         if payer is None:
             self._require(self.opening is None, "two nights pay for one charge")

@@ -4,7 +4,8 @@ from functools import partial
 
 import pytest
 
-from tests.simulation.planted import MISTAKES, Mistake
+from tests import support
+from tests.simulation.planted import COPIED, MISTAKES, Mistake
 from tests.simulation.schedule import Schedule, first_violation
 from tests.simulation.world import Violation
 
@@ -15,6 +16,8 @@ QUICK = (
     "each night of a charge pays again",
     "a release is removed before its pointer",
 )
+
+LATE = "a series goes on after a copy was put back"
 
 RARE = "the name of a release is not synced before its pointer"
 """Chance alone finds it once in thousands of schedules: power has to fail within one step of a pointer's name."""
@@ -44,6 +47,12 @@ def test_a_gross_mistake_is_found_at_once(name):
         assert first_violation(range(50)) is not None
 
 
+@pytest.mark.parametrize("name", support.slow_but(set(COPIED) - {LATE}, sorted(COPIED)))
+def test_a_mistake_about_copies_that_are_put_back_is_found(name):
+    with COPIED[name].planted():
+        assert first_violation(range(400), copied=True) is not None
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", sorted(set(MISTAKES) - set(QUICK) - {RARE}))
@@ -60,9 +69,9 @@ def test_a_release_whose_name_a_lost_power_takes_is_found_where_power_fails_at_i
     assert found == "a pointer, or what it leads to, is not there"
 
 
-@pytest.mark.parametrize("name", sorted(MISTAKES))
+@pytest.mark.parametrize("name", sorted(MISTAKES | COPIED))
 def test_a_mistake_can_be_planted_into_what_the_product_says_now(name):
-    with MISTAKES[name].planted():
+    with (MISTAKES | COPIED)[name].planted():
         pass
 
 

@@ -21,6 +21,16 @@ def test_no_invariant_is_broken_by_some_schedules():
     assert first_violation(range(150)) is None
 
 
+def test_no_invariant_is_broken_where_older_copies_of_the_ledger_are_put_back():
+    assert first_violation(range(150), copied=True) is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_no_invariant_is_broken_by_two_thousand_schedules_with_copies():
+    assert first_violation(range(2_000), copied=True) is None
+
+
 def test_a_range_keeps_its_place_in_a_file_of_a_new_folder(tmp_path, monkeypatch, capsys):
     place = tmp_path / "build" / "seeds"
     monkeypatch.setattr(sys, "argv", ["simulation", "--seeds", "0-0", "--progress", str(place)])
@@ -46,6 +56,11 @@ def test_schedules_reach_what_they_are_to_try():
         seen |= schedule.watcher.moments
     together = "released at the charge of another night"
     assert seen >= {"committed", "drew", "drew again", "released", "sent", "pruned", together}
+    for seed in range(20):
+        schedule = Schedule(seed, copied=True)
+        schedule.run()
+        seen |= schedule.watcher.moments
+    assert seen >= {"put back", "booked again"}
 
 
 def test_without_faults_every_night_is_released_at_its_first_try():

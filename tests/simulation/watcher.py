@@ -43,6 +43,9 @@ def nights_within(epsilon: float, delta: float, mu: float) -> int:
     return count
 
 
+Copy = tuple[int, dict[str, list[str]], dict[str, dict[str, Any]]]
+
+
 class Watcher:
     """Knows all that was ever seen of one schedule.
 
@@ -62,9 +65,13 @@ class Watcher:
         self._checks: dict[str, str] = {}
         self._fingerprints: dict[str, str] = {}
         self._drawn: dict[str, bytes] = {}
-        self._visible: dict[str, str] = {}
+        self._visible: dict[str, tuple[str, dict[str, bytes]]] = {}
         self._series = SharedCharge(self._require)
         self._before: date | None = None
+        self._ever: dict[str, tuple[Any, ...]] = {}
+        self._committed: set[str] = set()
+        self._lost: dict[str, str] = {}
+        self.restored = False
         self.released: dict[str, dict[str, Any]] = {}
         self.moments: set[str] = set()
 
@@ -90,10 +97,18 @@ class Watcher:
         self._require(sequence == len(self._rows) + 1, "the ledger's sequence has a gap")
         self._require(not self._rows or previous == self._rows[-1][-1], "a row does not continue the one before it")
         self._rows.append(row)
+        self._ever[row[-1]] = row
         if charge is None:
             return
         said, states = json.loads(payload), self._states.setdefault(charge, [])
         states.append(kind)
+        if "lost" in said:
+            self._lost[charge] = said["lost"].get("charge", charge)
+        if charge in self._lost or (kind == "COMMITTED" and charge in self._committed):
+            lost = self._lost.get(charge, charge) in self._committed
+            self._require(lost, "a charge is booked that was never committed")
+            self._moment("booked again")
+            return
         self._release[charge] = release_id
         self._series.row(kind, release_id, charge, said)
         if kind == "RESERVED":
@@ -103,6 +118,8 @@ class Watcher:
             self._require(states == ["RESERVED", "COMMITTED"], "a charge was committed that was not reserved")
             self._checks[charge] = said["key_check"]
             self._moment("committed")
+            self._committed.add(charge)
+            self.all_is_charged()
         elif kind == "VOID":
             self._require(states == ["RESERVED", "VOID"], "a committed charge was given back")
             self._require(charge not in self._drawn, "a charge was given back after its noise was drawn")
@@ -114,6 +131,26 @@ class Watcher:
             self._moment("released")
             if charge in self._series.payers:
                 self._moment("released at the charge of another night")
+
+    def all_is_charged(self) -> None:
+        """Whatever was drawn counts, also after an older copy of the ledger was put back."""
+        charged = {self._lost.get(charge, charge) for charge, states in self._states.items() if "COMMITTED" in states}
+        self._require(charged >= set(self._drawn), "a charge is forgotten whose noise was drawn")
+
+    # ---- copies that are put back ------------------------------------------------------------------------------
+
+    def copy(self) -> Copy:
+        """What the ledger says now, to be put back."""
+        return len(self._rows), {charge: list(states) for charge, states in self._states.items()}, dict(self.released)
+
+    def put_back(self, copy: Copy) -> None:
+        """An older copy of the ledger is there again; what was drawn and seen remains so."""
+        rows, states, released = copy
+        self._rows = self._rows[:rows]
+        self._states = {charge: list(kinds) for charge, kinds in states.items()}
+        self.released, self.restored = dict(released), True
+        self._series.forget(set(states))
+        self._moment("put back")
 
     def _moment(self, name: str) -> None:
         self.moments.add(name)
@@ -136,11 +173,18 @@ class Watcher:
     def drew(self, charge: str, secret: bytes, states: tuple[int, ...]) -> None:
         """Noise is drawn: only under a committed charge, and under one key."""
         del states
-        self._require("COMMITTED" in self._states.get(charge, []), "noise was drawn before the charge was committed")
+        self._require(charge in self._committed, "noise was drawn before the charge was committed")
+        self._require(self._is_marked(charge), "noise was drawn before the mark was on the disk")
         before = self._drawn.setdefault(charge, secret)
         self._require(before == secret, "one charge drew with two keys")
         self._require(list(self._drawn.values()).count(secret) == 1, "two charges drew with one key")
         self._moment("drew again" if before is not secret else "drew")
+
+    def _is_marked(self, charge: str) -> bool:
+        """Whether a mark that no lost power takes away has a charge."""
+        safe = self._schedule.world.disk.root.safe.get("marks")
+        files = [] if safe is None else [node for name, node in safe.safe.items() if name.endswith(".jsonl")]
+        return any(charge.encode() in (node.safe or b"") for node in files)
 
     # ---- what readers see --------------------------------------------------------------------------------------
 
@@ -182,13 +226,16 @@ class Watcher:
         self._require(attributes["output_digest"] == said["output_digest"], "pointer and release differ")
         self._require(_digest(files) == said["output_digest"], "a release differs from its digest")
         charge = attributes["ledger"]["charge_id"]
-        states = self._states.get(charge, [])
-        self._require("COMMITTED" in states, "something was published without a committed charge")
+        self._require(charge in self._committed, "something was published without a committed charge")
         self._require(self._release[charge] == release_id, "a release names the charge of another one")
-        first = self._visible.setdefault(release_id, said["output_digest"])
-        self._require(first == said["output_digest"], "one release has shown two outputs")
-        row = next(row for row in self._rows if row[0] == attributes["ledger"]["sequence"])
-        self._require(row[3] == charge and row[6] == attributes["ledger"]["row_hash"], "its ledger entry is another's")
+        numbers = {name: content for name, content in files.items() if name.endswith("/c")}
+        first, before = self._visible.setdefault(release_id, (said["output_digest"], numbers))
+        # A commit that a copy had lost is another entry, which the release names: its numbers are the same.
+        same = first == said["output_digest"] or (self.restored and before == numbers)
+        self._require(same, "one release has shown two outputs")
+        row = self._ever[attributes["ledger"]["row_hash"]]
+        same = (row[3], row[0]) == (charge, attributes["ledger"]["sequence"])
+        self._require(same, "its ledger entry is another's")
         self._require(self._of_one_state(charge, files), "a release mixes two states of the records")
         if self._schedule.kind.first is not None:
             self._series.read(charge, files)
@@ -281,6 +328,9 @@ class Watcher:
     def end(self, nights: list[str]) -> None:
         """At the end every night is released, or the budget holds no more; nothing is unfinished or held."""
         self.everything()
+        self.all_is_charged()
+        if self.restored:  # nights whose key or charge is gone are not made up for
+            return
         standing = {self._release[c]: c for c, states in self._states.items() if states[-1] != "VOID"}
         held = [release for release, charge in standing.items() if self._states[charge][-1] != "RELEASED"]
         self._require(not held, "a night was lost: its charge stands and it is not released")

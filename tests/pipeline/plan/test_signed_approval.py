@@ -5,11 +5,13 @@ import json
 from dataclasses import replace
 from datetime import date
 
+import pyarrow.parquet as arrow_parquet
 import pytest
 
 from blockveil.pipeline.base.ed25519 import raw
 from blockveil.pipeline.base.errors import ConfigError, LedgerError
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.datasets import stated_records
 from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.approved import Approved, approval_words, problem
@@ -26,6 +28,7 @@ from blockveil.pipeline.verification.verified import verify
 from tests import support
 from tests.flows.cli.test_cli import blockveil
 from tests.forged import forged
+from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.verification.test_signed_releases import key_file
 
 NIGHT = date(2026, 11, 20)
@@ -82,6 +85,7 @@ def test_neither_a_typed_name_nor_another_plan_key_officer_or_text_counts(asked,
         replace(made, why="another reason"),
         replace(made, release_id="people/covariance/2026-11-21").signed(key),
         replace(made, plan="0" * 64).signed(key),
+        replace(made, records="0" * 64).signed(key),
         replace(made, budget="animals").signed(key),
         replace(made, ledger="0" * 64).signed(key),
         replace(made, ledger="").signed(key),
@@ -205,7 +209,7 @@ def test_a_forged_or_moved_approval_in_a_ledger_is_found(asked, tmp_path):
         ({**made.plain, "why": "another"}, "signature"),
         ({**made.plain, "more": "1"}, "signature"),
         ("yes", "signature"),
-        (replace(made, plan="0" * 64).signed(stranger).plain, "another release, plan, budget or ledger"),
+        (replace(made, plan="0" * 64).signed(stranger).plain, "another release, plan, store, budget or ledger"),
         (replace(made, release_id="people/covariance/2026-11-21").signed(key).plain, "another release"),
         (replace(made, budget="animals").signed(key).plain, "another release"),
     ):
@@ -265,3 +269,98 @@ def test_who_granted_a_budget_and_why_stands_in_its_entry(asked):
     assert Ledger(loaded.ledger_url).verify().problems == []
     with pytest.raises(LedgerError, match="not stated"):
         named_grant("A. Chair", None)
+
+
+@pytest.fixture
+def of_stores(tmp_path):
+    """A config whose release needs a signature, of records that are ingested, with the officer's key beside it."""
+    key = key_file(tmp_path / "officer.pem")
+    people.write_parquet(tmp_path, people.visits())
+
+    def ingest(store, **keys):
+        people.run(people.configure(tmp_path, people.COLUMNS[:2], store=store, **keys))
+        features = ", ".join(f'{{name = "{name}", lower = 0, upper = 1}}' for name in ("cost", "stay"))
+        part = '\npart_of = "ward"' if "only" in keys else ""
+        text = support.write_config(tmp_path).read_text()
+        before, _, after = text.partition("features = [")
+        text = f"{before}features = [{features}]{after.partition(chr(10) + ']')[2]}{ASKED}"
+        text = text.replace("one person (one row)", "one visit (one row)").replace("records.zarr", store)
+        (tmp_path / "people.toml").write_text(text.replace(f'"{store}"', f'"{store}"{part}', 1))
+        return load_config(tmp_path / "people.toml")
+
+    return ingest, key
+
+
+def test_an_approval_is_of_one_store_wherever_the_config_points_afterwards(asked, tmp_path):
+    loaded, key = asked
+    (tmp_path / "two").mkdir()
+    support.write_records(tmp_path / "two", support.records() + 1).rename(tmp_path / "two.zarr")
+    approve(loaded, key)
+    text = loaded.path.read_text()
+    for other in ("two.zarr", "two/../two.zarr"):
+        loaded.path.write_text(text.replace('store = "records.zarr"', f'store = "{other}"'))
+        with pytest.raises(NotApproved, match="of another store"):
+            reserve(load_config(loaded.path))
+    assert [each.kind for each in Ledger(loaded.ledger_url).history()] == ["BUDGET"]
+    loaded.path.write_text(text)
+    assert reserve(load_config(loaded.path)).charge.is_new
+    assert Ledger(loaded.ledger_url).verify().problems == []
+
+
+def test_an_approval_is_of_the_store_that_was_ingested_and_of_no_other_at_its_place(of_stores, tmp_path):
+    ingest, key = of_stores
+    other = ingest("two.zarr")
+    loaded = ingest("one.zarr")
+    support.set_budget(loaded)
+    approve(loaded, key)
+    (tmp_path / "one.zarr").rename(tmp_path / "away.zarr")
+    (tmp_path / "two.zarr").rename(tmp_path / "one.zarr")  # the same records, columns and unit, by another ingest
+    with pytest.raises(NotApproved, match="of another store"):
+        reserve(loaded)
+    (tmp_path / "one.zarr").rename(tmp_path / "two.zarr")
+    with pytest.raises(NotApproved, match="of another store"):
+        reserve(other)
+    loaded.path.write_text(loaded.path.read_text().replace('"one.zarr"', '"away.zarr"'))
+    assert reserve(load_config(loaded.path)).charge.is_new, "the store may be moved"
+
+
+def test_an_approval_outlives_what_is_appended_to_its_store(of_stores, tmp_path):
+    ingest, key = of_stores
+    grows = {"append": True, "late": "refuse"}
+    loaded = ingest("one.zarr", **grows)
+    support.set_budget(loaded)
+    approve(loaded, key)
+    before = stated_records(loaded)
+    arrow_parquet.write_table(people.visits(200), tmp_path / "in" / "part-1.parquet")
+    ingest("one.zarr", **grows)
+    assert stated_records(loaded) == before
+    assert reserve(loaded).dataset.rows == 700
+    assert Ledger(loaded.ledger_url).verify().problems == []
+
+
+def test_an_approval_is_of_one_part_of_the_records(of_stores, tmp_path):
+    ingest, key = of_stores
+    loaded = ingest("one.zarr", only={"column": "ward", "equals": "a", "type": "text", "values": ["a", "b", "c"]})
+    support.set_budget(loaded)
+    approve(loaded, key)
+    store = tmp_path / "one.zarr" / "records" / "zarr.json"
+    content = store.read_text()
+    other = json.loads(content)
+    other["attributes"]["blockveil ingest"]["only"]["equals"] = "b"  # as whoever may write the store could
+    store.write_text(json.dumps(other))
+    with pytest.raises(NotApproved, match="of another store"):
+        reserve(loaded)
+    store.write_text(content)
+    assert reserve(loaded).charge.is_new
+
+
+def test_the_records_of_an_entry_are_those_that_its_approval_is_of(asked):
+    loaded, key = asked
+    approve(loaded, key)
+    reserve(loaded)
+    ledger = Ledger(loaded.ledger_url)
+    row = next(dict(each) for each in ledger._rows() if each["kind"] == "RESERVED")
+    assert problem(row, ledger.first()) is None
+    payload = json.loads(row["payload"])
+    payload["records"]["store"] = "/elsewhere/two.zarr"
+    assert "of another release, plan, store" in problem({**row, "payload": json.dumps(payload)}, ledger.first())

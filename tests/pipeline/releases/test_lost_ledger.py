@@ -14,6 +14,7 @@ from blockveil.pipeline.base.errors import LedgerError, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.marks import folder
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import lost_ledger, night
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -57,6 +58,12 @@ def put_back(loaded, copy):
     shutil.copy(copy, loaded.ledger_path)
 
 
+def on_another_machine(loaded):
+    """The account has no mark there, and somebody attests that nothing was put back."""
+    shutil.rmtree(folder())
+    blockveil("ledger", "attest", loaded.path, "--by", "J. Doe", "--why", "a new machine")
+
+
 def spent(loaded):
     return Ledger(loaded.ledger_url).budget("people").spent_mu
 
@@ -87,6 +94,7 @@ def test_a_restored_ledger_that_is_older_than_a_release_spends_nothing_until_it_
     whole = copy_of(site.ledger_path, tmp_path / "whole.db")
     before = spent(site)
     put_back(site, copy)
+    on_another_machine(site)
     entries = len(Ledger(site.ledger_url).history())
     assert Ledger(site.ledger_url).verify().problems == [], "the chain itself is sound: that is the danger"
 
@@ -98,11 +106,13 @@ def test_a_restored_ledger_that_is_older_than_a_release_spends_nothing_until_it_
     assert len(Ledger(site.ledger_url).history()) == entries, "nothing was written"
 
     put_back(site, whole)
+    on_another_machine(site)
     assert blockveil("ledger", "verify", site.path).exit_code == 0
     assert spent(site) == before
 
     # Where there is no newer copy: book what was forgotten, and put away what the ledger does not know.
     put_back(site, copy)
+    on_another_machine(site)
     (tmp_path / "events.toml").write_text(EVENTS)
     booked = blockveil(
         "budget", "charge", site.path, tmp_path / "events.toml", "--name", "forgotten", "--date", "2026-11-20"
@@ -195,9 +205,10 @@ def test_a_budget_over_a_ledger_that_has_forgotten_releases_is_refused(site, tmp
     if state == "another name":  # of the same data set, whose people are the same
         site.path.write_text(site.path.read_text().replace('name = "covariance"', 'name = "other"'))
         loaded = load_config(site.path)
+        on_another_machine(site)
         assert lost_ledger.problem(loaded, Ledger(loaded.ledger_url)) is None
     content = loaded.ledger_path.read_bytes()
-    with pytest.raises(LedgerError, match="paid for people/covariance/2026-11-19, is not in this ledger"):
+    with pytest.raises(LedgerError, match="is not in this ledger"):
         grant(loaded)
     assert loaded.ledger_path.read_bytes() == content
     assert grant(loaded, "--after-loss", LOST).exit_code == 0
