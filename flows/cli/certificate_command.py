@@ -114,8 +114,8 @@ def _of_period(loaded: LoadedConfig, days: tuple[date | None, date | None], outp
     paid = account.within(*days)
     found: dict[str, Certified] = {}
     for each in paid:
-        place = named_release(each.release_id, loaded)
-        if each.withdrawn is None and isinstance(place, Path) and place.exists():
+        place = loaded.output_root / f"{each.release_id}.json"
+        if each.withdrawn is None and place.exists():
             found[each.release_id] = _certified(place)
     first, last = days
     words = f"nights {'from the first' if first is None else f'from {first}'} to {last or 'the newest'}"

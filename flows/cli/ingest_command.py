@@ -46,7 +46,6 @@ def ingest(
     counted = source.counts.read or source.counts.held_files
     if counted and sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
         say_sentence(f"Only here: {source.counts.sentence()}", err=True)
-    known_sources.remember(loaded)
     for other in known_sources.elsewhere(loaded):
         say_sentence(
             f"The same source is in another store, which another ledger pays for: {other}. Their promises to the same "

@@ -18,9 +18,10 @@ from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.scaffold import interview
 from blockveil.pipeline.scaffold.answers import Answers
-from blockveil.pipeline.scaffold.folder import BegunFolder, FirstRelease, begin, compose, write
+from blockveil.pipeline.scaffold.folder import BegunFolder, FirstRelease, begin, compose
 from blockveil.pipeline.scaffold.interview import Decision, answered
 from blockveil.pipeline.scaffold.promised import levels
+from blockveil.pipeline.scaffold.written_folder import write
 
 GuessedRows = Annotated[
     int | None,

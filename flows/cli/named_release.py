@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.objects import is_remote
-from blockveil.pipeline.data.pointers import split_release_id
+from blockveil.pipeline.data.pointers import find_release, split_release_id
 from blockveil.pipeline.data.stores import Location
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def named_release(named: str, loaded: LoadedConfig | None) -> Location:
             "Give --config, or the pointer or folder of the release",
         )
     try:
-        dataset, name, night = split_release_id(named)
+        split_release_id(named)
     except ValueError as error:
         raise ConfigError(f"{named} is not a release id", str(error), "Correct it") from None
-    return loaded.output_root / dataset / name / f"{night}.json"
+    return find_release(loaded.output_root, named)

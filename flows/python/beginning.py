@@ -14,7 +14,8 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.config.toml import as_toml, read_toml
 from blockveil.pipeline.plan import summary
-from blockveil.pipeline.scaffold.folder import FirstRelease, begin, compose, write
+from blockveil.pipeline.scaffold.folder import FirstRelease, begin, compose
+from blockveil.pipeline.scaffold.written_folder import write
 
 
 @dataclass(frozen=True, eq=False)

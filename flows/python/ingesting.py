@@ -54,7 +54,6 @@ def ingest(
     loaded = load_ingest(config)
     last = up_to(loaded.config, before, datetime.now().astimezone().date())
     path = ingest_run.ingest(ingest_run.look(loaded, before=last), tell).path
-    known_sources.remember(loaded)
     for other in known_sources.elsewhere(loaded):
         warnings.warn(f"the same source is in another store, which another ledger pays for: {other}", stacklevel=2)
     return path

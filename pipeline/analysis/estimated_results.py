@@ -17,6 +17,7 @@ from blockveil.pipeline.analysis.joint_noise import Names, covariances, listed, 
 from blockveil.pipeline.analysis.released_tables import TableResults
 from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.nearest import among
 from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.report.matrix import Shown
 
@@ -59,8 +60,9 @@ class EstimatedResults(TableResults):
     def array(self, name: str) -> NDArray[Any]:
         """An array of the release as NumPy has it, whole; raises as indexing does."""
         if not isinstance(name, str) or name not in self.opened.arrays:
-            held = ", ".join(each for each in self.names if not each.endswith("_standard_deviation"))
-            raise ConfigError(f"This release has no {str(name)[:60]!r}", f"It holds {held[:200]}", "Choose one of them")
+            held = [each for each in self.names if not each.endswith("_standard_deviation")]
+            rule = "An array is named as the release names it"
+            raise ConfigError(f"This release has no {str(name)[:60]!r}", rule, f"Choose {among(str(name), held)}")
         return np.asarray(self.opened.arrays[name][...])
 
     def estimate(self, name: str) -> Estimate:

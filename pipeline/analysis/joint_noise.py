@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.nearest import among
 from blockveil.pipeline.report.alone import laplace_rate, mixed
 from blockveil.pipeline.report.matrix import Shown
 
@@ -110,15 +111,15 @@ def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
         One is unknown or named twice, or none is named.
     """
     if not isinstance(wanted, str) and not len(wanted):
-        raise ConfigError("No feature is named", "At least one is needed", f"Choose {_few(names)}")
+        raise ConfigError("No feature is named", "At least one is needed", f"Choose {among('', names)}")
     if isinstance(wanted, str) or not all(isinstance(name, str) for name in wanted):
-        raise ConfigError("features is not a list of names", "Features are given by name", f"Choose {_few(names)}")
+        raise ConfigError("features is not a list of names", "Features are given by name", f"Choose {among('', names)}")
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise ConfigError(
             f'"{unknown[0][:60]}" is not a feature of this release',
             "Features are given by name",
-            f"Choose {_few(names)}",
+            f"Choose {among(unknown[0], names)}",
         )
     if len(set(wanted)) < len(wanted):
         raise ConfigError("A feature is named twice", "Each counts once", "Name it once")
@@ -130,11 +131,6 @@ def listed(names: Sequence[str], wanted: Names) -> tuple[str, ...]:
     found = (wanted,) if isinstance(wanted, str) or not isinstance(wanted, Iterable) else tuple(wanted)
     positions(names, found)
     return found
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = [f'"{name[:30]}"' for name in names[:4]]
-    return f"among {', '.join(shown)}{', ...' if len(names) > 4 else ''}"
 
 
 def quantile(release: Shown, confidence: float) -> float:

@@ -13,7 +13,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.objects import is_remote
-from blockveil.pipeline.data.pointers import POINTER, require_own_place, split_release_id
+from blockveil.pipeline.data.pointers import POINTER, find_release, require_own_place, split_release_id
 from blockveil.pipeline.data.released import open_release
 
 
@@ -69,5 +69,5 @@ def _by_id(release_id: str, root: str | os.PathLike[str]) -> Path | str:
     else:
         if is_remote(os.fspath(root)):
             return f"{os.fspath(root).rstrip('/')}/{dataset}/{name}/{day}.json"
-        return absolute(os.fspath(root), "root") / dataset / name / f"{day}.json"
+        return find_release(absolute(os.fspath(root), "root"), release_id)
     raise problem

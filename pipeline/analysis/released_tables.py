@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -15,6 +15,7 @@ from blockveil.engine.workloads.marginal_tables import Axes, MarginalTables
 from blockveil.engine.workloads.ordered_axes import along_axis, inverse
 from blockveil.pipeline.analysis.results import Results
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.nearest import among
 from blockveil.pipeline.data.released import OpenRelease
 
 Array = NDArray[np.float64]
@@ -90,7 +91,7 @@ class TableResults(Results):
                 raise ConfigError(
                     f"The release has no table over {str(asked)[:80]} of shape {own.shape}",
                     "Coefficients are given by the names of a table's axes, for each of its cells",
-                    f"Choose among {str([tuple(names[axis] for axis in table) for table in tables.tables[:3]])[:200]}",
+                    f"Choose {_tables_like(names, tables.tables, asked)}",
                 )
             found[axes] = own
         value = sum(float(np.sum(own * self._table(tables, axes))) for axes, own in found.items())
@@ -117,7 +118,7 @@ class TableResults(Results):
             raise ConfigError(
                 f"The release has no table over {str(tuple(ranges))[:80]}",
                 "Ranges are counted in a table over all of their columns",
-                f"Choose among {str([tuple(names[axis] for axis in table) for table in tables.tables[:3]])[:200]}",
+                f"Choose {_tables_like(names, tables.tables, tuple(ranges))}",
             )
         table = min(holding, key=tables.size)
         coefficients = np.ones(tables.shape(table))
@@ -198,3 +199,8 @@ class TableResults(Results):
         places = dict(zip(tables.tables, tables.places, strict=True))
         # Tables that got noise themselves have independent cells.
         return sqrt(sum(float(flat[places[t].start]) ** 2 * float(np.sum(c**2)) for t, c in coefficients.items()))
+
+
+def _tables_like(names: Sequence[str], tables: Sequence[Sequence[int]], wanted: Sequence[str]) -> str:
+    """The tables of a release in words, those most like the wanted one first."""
+    return among(", ".join(map(str, wanted)), [", ".join(names[axis] for axis in table) for table in tables])

@@ -11,6 +11,7 @@ from typing import Any
 
 from blockveil.pipeline.base.errors import NotPermitted, StoreError
 from blockveil.pipeline.base.foreign_files import MOST_METADATA, parse_json, read_regular
+from blockveil.pipeline.base.nearest import among
 from blockveil.pipeline.base.printable import printable
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.stores import Location
@@ -66,6 +67,34 @@ def split_release_id(release_id: str) -> tuple[str, str, str]:
         raise ValueError(f"{release_id!r} is not a release id; write dataset/name/YYYY-MM-DD")
     date.fromisoformat(parts[3])
     return parts[1], parts[2], parts[3]
+
+
+def find_release(root: Path, release_id: str) -> Path:
+    """Pointer of a release in a folder of releases.
+
+    Parameters
+    ----------
+    root
+        Folder of all releases.
+    release_id
+        ``dataset/name/date``.
+
+    Raises
+    ------
+    StoreError
+        There is none; the names of those that are there follow, the nearest first.
+    """
+    dataset, name, day = split_release_id(release_id)
+    pointer = root / dataset / name / f"{day}.json"
+    if pointer.exists() or pointer.is_symlink():
+        return pointer
+    nights = sorted(root.glob("*/*/*.json"), reverse=True) if root.is_dir() else []
+    there = ["/".join((*each.parts[-3:-1], each.stem)) for each in nights if POINTER.fullmatch(each.name)]
+    raise StoreError(
+        f"There is no release {release_id}",
+        "A release is found by its id in the folder of all releases",
+        f"Choose {among(release_id, there)}" if there else "Correct the folder; there is no release in it",
+    )
 
 
 def name_of(location: Location) -> str:

@@ -29,7 +29,6 @@ from blockveil.pipeline.scaffold.column_answers import (
     Numbers,
     Unknown,
     YesNo,
-    meaning,
     parse_column,
 )
 
@@ -49,9 +48,6 @@ AVERAGE = "average"
 
 _LONGEST = 120
 """Letters of a unit's name."""
-
-_SHOWN = 12
-"""Columns that are named where they are left out."""
 
 _OF_PURPOSES: dict[str, tuple[str, ...]] = {
     "ways": ("tables",),
@@ -177,20 +173,6 @@ class Answers(Section):
         if self.missing is None:
             becomes = "is left out" if self.policy == "drop" else "stops the ingest"
             yield f'missing = "{self.policy}": a record with a missing number {becomes}'
-
-    def understood(self, names: Sequence[str]) -> list[tuple[str, str]]:
-        """Lines (column, what it was understood to hold), in the order of the source.
-
-        Parameters
-        ----------
-        names
-            Columns of the source, as far as they have names.
-        """
-        columns = self.columns or {}
-        lines = [(name, meaning(answer)) for name, answer in columns.items()]
-        left_out = [name for name in names if name not in columns and name != self.unit_column]
-        shown = ", ".join(left_out[:_SHOWN]) + (f" and {len(left_out) - _SHOWN:,} more" * (len(left_out) > _SHOWN))
-        return [*lines, ("Left out", shown)] if left_out else lines
 
     @property
     def rows_per_unit(self) -> int:

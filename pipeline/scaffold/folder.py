@@ -8,9 +8,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
@@ -21,7 +18,6 @@ from pydantic import BaseModel, ValidationError
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.accuracy.rhythm import Rhythm
-from blockveil.pipeline.base.durable import replace_file, store_error, sync_tree, write_new
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
@@ -33,16 +29,20 @@ from blockveil.pipeline.data.objects import is_remote
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.scaffold import texts
 from blockveil.pipeline.scaffold.answers import Answers
-from blockveil.pipeline.scaffold.column_answers import Numbers
+from blockveil.pipeline.scaffold.column_answers import Numbers, meaning
 from blockveil.pipeline.scaffold.column_names import SourceColumns, catalog_table, read_columns
 from blockveil.pipeline.scaffold.earlier import Earlier, find_earlier
 from blockveil.pipeline.scaffold.interview import answered
-from blockveil.pipeline.scaffold.texts import FIRST, Place
+from blockveil.pipeline.scaffold.next_steps import Steps, readme
+from blockveil.pipeline.scaffold.place import FIRST, Place
 from blockveil.pipeline.scaffold.whole_answers import all_answered
 
 DEPLOYMENTS = "deployments.toml"
 
 _MOST_QUESTIONS = 1000
+
+_SHOWN = 12
+"""Columns that are named where they are left out."""
 
 SHARE_OF_BOUNDS = 0.1
 """Share of mu squared of the promise that a release of bounds takes: the others' noise grows by a twentieth."""
@@ -242,7 +242,7 @@ def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
         raise AssertionError("the ingest makes other columns than the release reads")
     charges = [(plan.charge, answers.nights or 1), *([] if paid is None else [(paid[0].charge, 1)])]
     epsilon = answers.epsilon or 0.0 if begun.earlier is None else begun.earlier.together(charges)
-    steps = _Steps(answers, place, epsilon, begun.earlier, stored is not None)
+    steps = Steps(answers, place, epsilon, begun.earlier, stored is not None)
     files = {
         **({} if stored is not None else {place.ingest: ingest_text}),
         **({} if paid is None else {place.find_bounds: paid[1]}),
@@ -259,10 +259,21 @@ def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
         Rhythm("once" if paid is not None else answers.every or "once"),
         spent + Ticks.of(plan.charge).times(answers.nights or 1),
         plan.mechanism.name,
-        tuple(answers.understood(source.names or answers.names or ())),
+        tuple(_understood(answers, source)),
         tuple(_of_budget(begun.earlier, answers, epsilon)),
         begun.earlier is not None,
     )
+
+
+def _understood(answers: Answers, source: SourceColumns) -> Iterator[tuple[str, str]]:
+    """What each column was understood to hold, and which ones are left out."""
+    columns = answers.columns or {}
+    yield from ((name, meaning(answer)) for name, answer in columns.items())
+    names = source.names or answers.names or ()
+    left_out = [name for name in names if name not in columns and name != answers.unit_column]
+    if left_out:
+        more = f" and {len(left_out) - _SHOWN:,} more" if len(left_out) > _SHOWN else ""
+        yield "Left out", f"{', '.join(left_out[:_SHOWN])}{more}"
 
 
 def _of_budget(earlier: Earlier | None, answers: Answers, together: float) -> Iterator[tuple[str, str]]:
@@ -286,12 +297,12 @@ def _stored_already(earlier: Earlier | None, ingest: IngestConfig) -> str | None
     return earlier.release.config.data.store if same else None
 
 
-def _of_folder(begun: BegunFolder, answers: Answers, place: Place, steps: _Steps) -> dict[str, str]:
+def _of_folder(begun: BegunFolder, answers: Answers, place: Place, steps: Steps) -> dict[str, str]:
     """Files that all questions of a folder have in common."""
     if begun.earlier is None:
         return {
             DEPLOYMENTS: texts.deployments_text(answers),
-            "README.md": _readme(answers, steps.commands(Path(begun.folder.name))),
+            "README.md": readme(answers, steps.commands(Path(begun.folder.name))),
             ".gitignore": "/private/\n/releases/\n",
         }
     night = texts.night_text(answers, place)
@@ -358,156 +369,6 @@ def _model(text: str, name: str, model: type[Model]) -> Model:
         failure = explain(error, tree, name, model)
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """What is to be run for a question, in which order and why.
-
-    Attributes
-    ----------
-    answers, place
-        The question.
-    epsilon
-        That of the budget with this question in it.
-    earlier
-        The question whose budget this one joins.
-    stored
-        Whether the records are in the earlier question's store.
-    """
-
-    answers: Answers
-    place: Place
-    epsilon: float
-    earlier: Earlier | None
-    stored: bool
-
-    def commands(self, folder: Path) -> tuple[tuple[str, str], ...]:
-        """Commands and what they do, with paths from a folder above."""
-        release = shlex.quote(str(folder / self.place.release))
-        once = self.answers.every == "once"
-        what = f"shows what {'it' if once else 'a night'} costs and how exact it is; reads no data"
-        look = (f"blockveil plan {release}", what)
-        ingest = shlex.quote(str(folder / self.place.ingest))
-        releases = shlex.quote(str(folder / str(self.place.output["root"])))
-        found = [
-            *([] if self.stored else [(f"blockveil ingest {ingest}", "reads the records and checks every value")]),
-            *([*self._to_bounds(folder), look] if self.answers.unknown else [look, self._grant(release)]),
-            (
-                f"blockveil run {release} --date {self.answers.first} --no-prefect",
-                f"makes the {'' if once else 'first '}release",
-            ),
-            (f"blockveil verify {releases}", "checks what was released, by itself"),
-        ]
-        if not once:
-            serves = "runs the nights, and shows them in a browser; needs blockveil[server]"
-            found.append((f"blockveil serve {shlex.quote(str(folder))}", serves))
-        return tuple(found)
-
-    def _grant(self, config: str) -> tuple[str, str]:
-        """The grant, for the release whose config it names."""
-        delta = self.answers.delta if self.earlier is None else self.earlier.cap.delta
-        command = f"blockveil budget set {config} --epsilon {self.epsilon:g} --delta {delta:g}"
-        if self.earlier is not None:
-            return command, f"raises the promise from epsilon {self.earlier.cap.epsilon:g}, so that both fit"
-        once = self.answers.every == "once"
-        return command, "grants the promise" if once else "grants the promise once, for all nights"
-
-    def _to_bounds(self, folder: Path) -> list[tuple[str, str]]:
-        """From no bounds to those of a charged release."""
-        answers, place = self.answers, self.place
-        finding = shlex.quote(str(folder / place.find_bounds))
-        name = f"{place.named(answers)}-bounds"
-        released = folder / str(place.output["root"]) / str(answers.dataset) / name / f"{answers.first}.json"
-        written = shlex.quote(str(folder / place.bounds))
-        return [
-            (f"blockveil plan {finding}", "shows how many values must lie together to be found; reads no data"),
-            self._grant(finding),
-            (
-                f"blockveil run {finding} --date {answers.first} --no-prefect",
-                "finds the bounds, and is charged for them",
-            ),
-            (
-                f"blockveil bounds read {shlex.quote(str(released))} --output {written}",
-                f"writes them for {place.release}",
-            ),
-        ]
-
-
-def _readme(answers: Answers, commands: tuple[tuple[str, str], ...]) -> str:
-    lines = "\n".join(f"{command}   # {why}" for command, why in commands)
-    return (
-        f"# {answers.dataset}: {answers.purpose}\n\n"
-        f"A release of the {answers.purpose} of `{answers.dataset}` under differential privacy. It protects "
-        f"{answers.called}.\n"
-        "In this order, from the folder above:\n\n"
-        f"```\n{lines}\n```\n\n"
-        "`ingest.toml` says what is read, `release.toml` what is released and promised, `deployments.toml` what runs "
-        f"when.\n{_of_bounds(answers)}"
-        "`private/` will hold the records, the ledger and the keys of the noise: nobody else may read it. "
-        "`releases/` is what\nothers may read.\n"
-    )
-
-
-def _of_bounds(answers: Answers) -> str:
-    if not answers.unknown:
-        return ""
-    return f"`{FIRST.find_bounds}` finds the bounds of columns that have none, and `{FIRST.bounds}` will hold them.\n"
-
-
-def write(composed: FirstRelease) -> None:
-    """Write the folder, or the files of a further question in one that is there: whole, or nothing of it.
-
-    Raises
-    ------
-    ConfigError
-        It exists already.
-    StoreError
-        It cannot be written.
-    """
-    try:
-        _join(composed) if composed.joins else _make(composed)
-    except OSError as error:
-        failure = store_error(error, "writing the configs", "--output")
-    else:
-        return
-    raise failure
-
-
-def _make(composed: FirstRelease) -> None:
-    """Make a folder by one rename."""
-    folder = composed.folder
-    require_new(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(prefix=".init-", dir=folder.parent))
-    try:
-        for name, text in composed.files.items():
-            (staged / name).write_text(text, encoding="utf-8")
-        (staged / "private").mkdir(mode=0o700)
-        staged.chmod(0o755)
-        sync_tree(staged)
-        staged.rename(folder)
-    except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
-        raise
-
-
-def _join(composed: FirstRelease) -> None:
-    """Add files to a folder; the nights, which begin to use them, come last."""
-    new = {name: text for name, text in composed.files.items() if name != DEPLOYMENTS}
-    written: list[Path] = []
-    try:
-        for name, text in new.items():
-            path = composed.folder / name
-            write_new(path, text.encode(), f'the config "{name}"', "A config that is there is not overwritten")
-            written.append(path)
-        if DEPLOYMENTS in composed.files:
-            target = composed.folder / DEPLOYMENTS
-            replace_file(target, composed.files[DEPLOYMENTS].encode(), target.with_suffix(".new"))
-    except BaseException:
-        for path in written:
-            path.unlink(missing_ok=True)
-        raise
 
 
 def require_new(folder: Path) -> None:

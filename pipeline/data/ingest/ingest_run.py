@@ -22,7 +22,7 @@ from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.config.ingest_databases import DatabaseSource, DeltaSource, IcebergSource
 from blockveil.pipeline.config.ingest_file import IngestConfig, LoadedIngest, ZarrSource
-from blockveil.pipeline.data.ingest import appending
+from blockveil.pipeline.data.ingest import appending, known_sources
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.column_faults import ColumnFault
 from blockveil.pipeline.data.ingest.database_table import SourceTable, open_table
@@ -124,11 +124,14 @@ def ingest(source: Source, tell: Tell) -> IngestOutcome:
         With what to change; nothing is published then.
     """
     try:
-        return _ingested(source, tell)
+        outcome = _ingested(source, tell)
     except ColumnFault as fault:
         # A table of a database is read once, and of a store that grows only what is new.
         again = not source.config.ingest.append and not any(isinstance(file, SourceTable) for file in source.files)
         failure = with_further_faults(source, fault) if again else fault
+    else:
+        known_sources.remember(source.loaded)
+        return outcome
     finally:
         for file in source.files:
             if isinstance(file, SourceTable):

@@ -8,7 +8,7 @@ from typing import Any
 
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.column_names import SourceColumns
-from blockveil.pipeline.scaffold.folder import FirstRelease, compose
+from blockveil.pipeline.scaffold.folder import BegunFolder, FirstRelease, compose
 from blockveil.pipeline.scaffold.interview import answered
 
 NAMES = ("person", "day", "ward", "age", "cost", "urgent")
@@ -51,4 +51,5 @@ def given(**changes: Any) -> Answers:
 
 def made(folder: Path, schema: SourceColumns = SCHEMA, **changes: Any) -> FirstRelease:
     """FirstRelease files of answers with changes."""
-    return compose(given(**changes), schema, folder / "visits", folder)
+    answers = given(**changes)
+    return compose(BegunFolder(answers, schema, folder / "visits", folder), answers)

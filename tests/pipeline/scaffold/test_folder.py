@@ -18,9 +18,9 @@ from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.scaffold.answers import Answers
-from blockveil.pipeline.scaffold.folder import write
 from blockveil.pipeline.scaffold.interview import answered
 from blockveil.pipeline.scaffold.whole_answers import all_answered
+from blockveil.pipeline.scaffold.written_folder import write
 from tests.pipeline.scaffold import scaffold_support as first
 
 
@@ -90,9 +90,10 @@ def test_names_and_categories_of_any_kind_are_written_as_they_are(tmp_path):
     schema = first.SCHEMA.__class__("visits.csv", "csv", (*names, "person"))
     columns = dict.fromkeys(names[1:], "0 to 1") | {names[0]: ['"', "\\", "#", "x]"]}
     values = {**first.GIVEN, "columns": columns}
-    from blockveil.pipeline.scaffold.folder import compose
+    from blockveil.pipeline.scaffold.folder import BegunFolder, compose
 
-    composed = compose(answered(Answers(), schema, values), schema, tmp_path / "visits", tmp_path)
+    answers = answered(Answers(), schema, values)
+    composed = compose(BegunFolder(answers, schema, tmp_path / "visits", tmp_path), answers)
     write(composed)
     found = load_ingest(composed.folder / "ingest.toml").config
     assert found.outputs == (*names[1:], *(f"{names[0]}={label}" for label in ('"', "\\", "#", "x]")))

@@ -14,7 +14,8 @@ from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.data.ingest import delta_files, iceberg_files
 from blockveil.pipeline.data.ingest.files import SourceFile
 from blockveil.pipeline.scaffold.column_names import read_columns
-from blockveil.pipeline.scaffold.folder import begin, compose, write
+from blockveil.pipeline.scaffold.folder import BegunFolder, begin, compose
+from blockveil.pipeline.scaffold.written_folder import write
 from tests.pipeline.scaffold import scaffold_support as first
 
 CANARY = "271828182845904"
@@ -83,7 +84,8 @@ def test_no_file_and_no_list_of_files_is_opened(tmp_path, lake, monkeypatch):
 
 def test_the_folder_that_is_written_reads_the_lake(tmp_path, lake):
     lake(tmp_path, *ONE)
-    made = compose(first.given(), read_columns("visits", tmp_path), tmp_path / "begun", tmp_path)
+    begun = BegunFolder(first.given(), read_columns("visits", tmp_path), tmp_path / "begun", tmp_path)
+    made = compose(begun, begun.given)
     write(made)
     source = load_ingest(made.folder / "ingest.toml").config.source
     assert (source.kind, (made.folder / source.table).resolve()) == (lake.__name__, tmp_path / "visits")

@@ -9,7 +9,7 @@ import pytest
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.pipeline.budget.filter import Cap, Ticks
 from blockveil.pipeline.ledger.guessing import percent, with_promise, with_ticks
-from blockveil.pipeline.scaffold.folder import compose
+from blockveil.pipeline.scaffold.folder import BegunFolder, compose
 from blockveil.pipeline.scaffold.interview import answered
 from blockveil.pipeline.scaffold.promised import levels
 from tests.pipeline.scaffold import scaffold_support as first
@@ -23,11 +23,11 @@ CELLS = {**ONCE, "purpose": "counts", "columns": {"age": "0 to 120 in 2"}, "rows
 @pytest.mark.parametrize("changes", [{}, ONCE, FEW, CELLS], ids=["nights", "once", "gradients", "counts"])
 def test_each_level_says_what_its_own_plan_promises_over_all_nights(changes):
     given = first.given(strictness=None, **changes)
-    lines = levels(given, first.SCHEMA, FOLDER, BASE)
+    lines = levels(begun(given), given)
     assert [line.partition(":")[0] for line in lines] == ["strict", "usual", "loose"]
     for line in lines:
         answers = answered(given, first.SCHEMA, {"strictness": line.partition(":")[0]})
-        plan = compose(answers, first.SCHEMA, FOLDER, BASE).plan
+        plan = compose(begun(answers), answers).plan
         together = Ticks.of(plan.charge).times(answers.nights)
         alone = with_promise(ApproxDP(answers.epsilon, answers.delta))
         assert Cap(answers.epsilon, answers.delta).holds(together, answers.nights)
@@ -38,9 +38,14 @@ def test_each_level_says_what_its_own_plan_promises_over_all_nights(changes):
         assert "one person" in line
 
 
+def begun(answers):
+    return BegunFolder(answers, first.SCHEMA, FOLDER, BASE)
+
+
 def test_what_is_said_of_noise_that_is_not_gaussian_is_not_the_bound_of_gaussian_noise():
-    (strict, *_) = levels(first.given(strictness=None, **FEW), first.SCHEMA, FOLDER, BASE)
-    plan = compose(first.given(**{**FEW, "strictness": "strict"}), first.SCHEMA, FOLDER, BASE).plan
+    (strict, *_) = levels(begun(first.given(strictness=None, **FEW)), first.given(strictness=None, **FEW))
+    strictest = first.given(**{**FEW, "strictness": "strict"})
+    plan = compose(begun(strictest), strictest).plan
     assert plan.charge.epsilon > 0.0, "the best noise for few weights has a pure loss"
     assert "right at most 73.2 % of the time" in strict
     assert "54.8" not in strict
@@ -54,5 +59,5 @@ def test_a_level_that_no_noise_keeps_is_still_bounded_by_its_epsilon(monkeypatch
         raise ConfigError("no noise", "It is none", "None")
 
     monkeypatch.setattr(promised, "compose", refuse)
-    (strict, *_) = levels(first.given(strictness=None), first.SCHEMA, FOLDER, BASE)
+    (strict, *_) = levels(begun(first.given(strictness=None)), first.given(strictness=None))
     assert "right at most 73.2 % of the time with all 31 nights together" in strict

@@ -6,7 +6,7 @@ import pytest
 from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.scaffold.column_names import read_columns
-from blockveil.pipeline.scaffold.folder import write
+from blockveil.pipeline.scaffold.written_folder import write
 from tests.pipeline.data.ingest.database_support import KINDS, Database
 from tests.pipeline.scaffold import scaffold_support as first
 
