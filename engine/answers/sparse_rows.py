@@ -14,7 +14,7 @@ from blockveil.engine.answers.sparse import Entries, dense
 
 
 class MalformedRowsError(ValueError):
-    """Stored entries are not rows in order: positions that fall, or columns that repeat, fall or lie outside."""
+    """Stored entries are not rows in order: positions that fall, or columns that repeat or lie outside."""
 
 
 class SparseRows:
@@ -23,7 +23,7 @@ class SparseRows:
     Parameters
     ----------
     data, indices
-        Values other than zero and their columns, increasing within a row, shape (entries,): NumPy or Zarr arrays.
+        Values other than zero and their columns, in any order within a row, shape (entries,): NumPy or Zarr arrays.
     indptr
         First entry of each row and the end of the last, shape (rows + 1,).
     columns
@@ -87,8 +87,16 @@ class SparseRows:
         columns = read_again(partial(self._indices.__getitem__, entries)).astype(np.int64)
         values = read_again(partial(self._data.__getitem__, entries))
         inside = borders - borders[0]
-        falls = np.diff(columns) <= 0
-        falls[inside[(inside > 0) & (inside < columns.size)] - 1] = False  # a new row begins anywhere
-        if falls.any() or (columns.size and not 0 <= columns.min() <= columns.max() < self.shape[1]):
-            raise MalformedRowsError("columns of a row repeat, fall, or lie outside of the table")
+        begins = inside[(inside > 0) & (inside < columns.size)] - 1
+
+        def climbs() -> bool:
+            steps = np.diff(columns) > 0
+            steps[begins] = True  # a new row begins anywhere
+            return bool(steps.all())
+
+        if not climbs():  # other tools slice and multiply without sorting
+            order = np.lexsort((columns, np.repeat(np.arange(inside.size - 1), np.diff(inside))))
+            columns, values = columns[order], values[order]
+        if not climbs() or (columns.size and not 0 <= columns.min() <= columns.max() < self.shape[1]):
+            raise MalformedRowsError("columns of a row repeat, or lie outside of the table")
         return columns, values, inside

@@ -75,7 +75,7 @@ def test_progress_is_told_at_rows_that_do_not_depend_on_the_records(monkeypatch)
     ("data", "indices", "indptr"),
     [
         ([1.0, 2.0], [0, 0], [0, 2]),  # a column repeats
-        ([1.0, 2.0], [2, 1], [0, 2]),  # columns fall
+        ([1.0, 2.0, 3.0], [2, 0, 2], [0, 3]),  # it repeats among others
         ([1.0, 2.0], [1, 3], [0, 2]),  # outside
         ([1.0, 2.0], [-1, 2], [0, 2]),
         ([1.0, 2.0], [1, 2], [0, 3]),  # more entries than there are
@@ -90,6 +90,17 @@ def test_what_are_no_rows_in_order_is_refused_without_being_shown(data, indices,
     assert not any(character.isdigit() for character in str(caught.value))
     with pytest.raises(MalformedRowsError):
         source[0 : source.shape[0]]
+
+
+def test_columns_of_a_row_may_come_in_any_order():
+    found = scipy.sparse.csr_array(VALUES)
+    order = np.concatenate(
+        [np.random.default_rng(row).permutation(np.arange(*found.indptr[row : row + 2])) for row in range(len(VALUES))]
+    )
+    source = SparseRows(found.data[order], found.indices[order], found.indptr, VALUES.shape[1])
+    assert np.array_equal(source[0:200], VALUES)
+    for shuffled, plain in zip(source.entry_blocks(0, 200, 40), stored().entry_blocks(0, 200, 40), strict=True):
+        assert all(np.array_equal(one, other) for one, other in zip(shuffled, plain, strict=True))
 
 
 def test_a_new_row_may_begin_at_any_column_also_after_empty_ones():
