@@ -22,7 +22,33 @@ Units = Annotated[
 ]
 
 
-def erase(config: Config, units: Units, as_json: Json = False, debug: Debug = False) -> None:
+Releases = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--release",
+        metavar="CONFIG",
+        help="Config of a release that reads a copy of the store; may be repeated. Others are known.",
+        show_default=False,
+    ),
+]
+Gone = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Config of a release, or other store of its ledger, that is gone for good; may be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def erase(
+    config: Config,
+    units: Units,
+    release: Releases = None,
+    gone: Gone = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
     """Remove all rows of units from a store that grows, and all that an unfinished ingest left. Spends nothing.
 
     Delete the units from the source first. A run that was killed is finished by running it again.
@@ -30,11 +56,13 @@ def erase(config: Config, units: Units, as_json: Json = False, debug: Debug = Fa
     del debug
     from blockveil.pipeline.config.ingest_file import load_ingest
     from blockveil.pipeline.data.ingest import erasing, ingest_run
+    from blockveil.pipeline.releases.renewing import ReleaseLedgers
 
     loaded = load_ingest(config)
     named = erasing.read_units(units)
     with ProgressLine() as progress:
-        erased = erasing.erase(ingest_run.look(loaded, needed=False), named, progress)
+        ledgers = ReleaseLedgers(tuple(release or ()), tuple(gone or ()))
+        erased = erasing.erase(ingest_run.look(loaded, needed=False), named, progress, ledgers)
     if sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
         say_sentence(f"Only here: {erased.sentence}", err=True)
     message = (

@@ -11,6 +11,7 @@ from pathlib import Path
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.data.ingest import erasing, ingest_run, known_sources
 from blockveil.pipeline.data.ingest.arrivals import up_to
+from blockveil.pipeline.releases.renewing import ReleaseLedgers
 
 
 def ingest(
@@ -59,7 +60,14 @@ def ingest(
     return path
 
 
-def erase(config: str | os.PathLike[str], units: Sequence[int | str], /) -> Path:
+def erase(
+    config: str | os.PathLike[str],
+    units: Sequence[int | str],
+    /,
+    *,
+    releases: Sequence[str | os.PathLike[str]] = (),
+    gone: Sequence[str] = (),
+) -> Path:
     """Remove all rows of units from a store that grows, and all that an unfinished ingest left. Spends nothing.
 
     Delete the units from the source first. A call that was killed is finished by calling again.
@@ -70,6 +78,10 @@ def erase(config: str | os.PathLike[str], units: Sequence[int | str], /) -> Path
         Path of the config of the ingest that makes the store.
     units
         Identifiers as the source has them: whole numbers or texts.
+    releases
+        Configs of releases that read a copy of the store; others are known.
+    gone
+        Paths of configs of releases, and of other stores of their ledgers, that are gone for good.
 
     Returns
     -------
@@ -83,8 +95,12 @@ def erase(config: str | os.PathLike[str], units: Sequence[int | str], /) -> Path
     DataError
         The store does not keep whose its rows are, or an identifier is of another kind than those of the source.
     StoreError
-        The store is not there, what is kept beside it is lost, or another ingest works on it.
+        The store is not there, what is kept beside it is lost, another ingest works on it, or another store of the
+        ledger cannot be read.
+    LedgerError
+        A night that began with records of the units is unfinished, or a ledger cannot be reached.
     """
     loaded = load_ingest(config)
-    erasing.erase(ingest_run.look(loaded, needed=False), units, lambda *_: None)
+    ledgers = ReleaseLedgers([Path(one) for one in releases], gone)
+    erasing.erase(ingest_run.look(loaded, needed=False), units, lambda *_: None, ledgers)
     return loaded.target

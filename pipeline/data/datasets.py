@@ -20,8 +20,10 @@ from blockveil.engine.answers.sparse import Entries, EntrySource
 from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.contribution import Contribution
-from blockveil.pipeline.data.fingerprint import earlier, fingerprint
+from blockveil.pipeline.data.fingerprint import fingerprint, prefixes
+from blockveil.pipeline.data.grown_rows import GrownRows
 from blockveil.pipeline.data.ingest.store_contract import Contract, MapOrigin
 from blockveil.pipeline.data.plain_rows import rows_of
 from blockveil.pipeline.data.sparse_store import Form, Stored, open_rows, parts_of
@@ -124,7 +126,7 @@ class Dataset:
     chunk_shape
         Shape of the smallest part that can be read.
     fingerprint
-        Identity of the data. Private: it stays in the ledger.
+        Identity of the data. Private: the ledger has it under a key only.
     part
         Part of the records that the release is of; None where it is charged as one of all.
     contribution
@@ -166,25 +168,29 @@ class Dataset:
         kind = SparseRecords if isinstance(self.array, EntrySource) else Records
         return kind(self.array, self.fingerprint, self._opening)
 
-    def as_of(self, fingerprint: str) -> Dataset:
-        """These records as they were when they had that fingerprint, of a store that has grown since; else these.
+    def as_of(self, fingerprint: str, key: ContentKey) -> Dataset:
+        """These records as they were when a ledger had that fingerprint of them, of a store that has grown since.
+
+        These records themselves, where they never had it.
 
         Raises
         ------
         StoreError
             The store cannot be read.
         """
-        if fingerprint == self.fingerprint:
+        if key.fingerprint(self.fingerprint) == fingerprint or not isinstance(self.array, GrownRows):
             return self
         try:
-            found = earlier(self.array, fingerprint)
+            found = prefixes(self.array)
         except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
             failure = unreadable("The store of the records", error)
         else:
-            if found is None:
+            of = next((count for count, one in enumerate(found, 1) if key.fingerprint(one) == fingerprint), None)
+            if of is None:
                 return self
+            array = self.array.first(of)
             opening = secrets.token_hex(8)  # processes identify records by the name of their opening
-            return replace(self, array=found, rows=found.shape[0], fingerprint=fingerprint, _opening=opening)
+            return replace(self, array=array, rows=array.shape[0], fingerprint=found[of - 1], _opening=opening)
         raise failure
 
     def check_unchanged(self, *, committed: bool = False) -> None:

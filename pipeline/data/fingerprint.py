@@ -1,6 +1,7 @@
 """The identity of stored records: equal fingerprints mean the same data, on any machine and after any copy.
 
-The fingerprint stays in the ledger and is never published: whoever can guess all the records could test the guess.
+It is never written down as it is: whoever can guess all the records could test the guess. The ledger has a digest of it
+under a private key (:mod:`.content_key`).
 """
 
 from __future__ import annotations
@@ -68,25 +69,22 @@ def fingerprint(array: Stored, content_bytes: int = CONTENT_BYTES) -> str:
     return total.hexdigest()
 
 
-def earlier(array: Stored, wanted: str) -> GrownRows | None:
-    """The records as they were when their fingerprint was ``wanted``; None where they never had it, or do not grow.
+def prefixes(array: GrownRows) -> list[str]:
+    """Identities of the records of the first part, of the first two, and so on: all that these records have had.
 
     Raises
     ------
     OSError, ValueError
         As :func:`fingerprint`.
     """
-    if not isinstance(array, GrownRows):
-        return None
     parts = [cast(Stored, part) for part in array.parts]
     sizes = list(accumulate(_stored_bytes(part) for part in parts))
     small = sum(size <= CONTENT_BYTES for size in sizes)
+    found = list[str]()
     for limit, first, last in ((CONTENT_BYTES, 1, small), (-1, small + 1, len(parts))):
-        found = [fingerprint(part, limit) for part in parts[:last]] if first <= last else []
-        for count in range(first, last + 1):
-            if _of_parts(found[:count]) == wanted:
-                return array.first(count)
-    return None
+        each = [fingerprint(part, limit) for part in parts[:last]] if first <= last else []
+        found += [_of_parts(each[:count]) for count in range(first, last + 1)]
+    return found
 
 
 def _of_parts(found: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ The records are those of the parts, one part after the other. An append writes a
 replaces the manifest, which is one file. So whoever has read a manifest reads the same records for ever: an append
 meanwhile touches none of the files that it names. The records of an earlier manifest are a prefix of those of a later
 one, bit for bit, unless an erasure came in between: it puts other parts in the place of those that held records of the
-unit, under names of their own, and the manifest then keeps which histories the first parts had before.
+unit, under names of their own.
 
 The manifest is the metadata of a Zarr group, with the attribute ``encoding-type = "blockveil-parts"``; a part is a Zarr
 array in that group, or a group of sparse records.
@@ -30,7 +30,6 @@ PARTED = "blockveil-parts"
 
 _VERSION = "1"
 _NAME = re.compile(r"part-\d{6,9}")
-_HISTORY = re.compile(r"[0-9a-f]{64}")
 
 
 class PartRows(Protocol):
@@ -64,9 +63,6 @@ class Manifest:
         Rows that are read at once where parts are large enough.
     sparse
         Whether parts hold the values other than zero.
-    erased
-        History that the records of the first parts had before some of them were erased, and how many parts these are.
-        Private, as the records are.
     """
 
     parts: tuple[tuple[str, int], ...]
@@ -74,7 +70,6 @@ class Manifest:
     dtype: str
     chunk_rows: int
     sparse: bool
-    erased: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def read(cls, attributes: Mapping[str, Any]) -> Manifest | None:
@@ -82,14 +77,12 @@ class Manifest:
         try:
             rows, columns = attributes["shape"]
             parts = tuple((name, count) for name, count in attributes["parts"])
-            erased = tuple((history, first) for history, first in attributes.get("erased", ()))
-            found = cls(parts, columns, attributes["dtype"], attributes["chunk_rows"], attributes["sparse"], erased)
+            found = cls(parts, columns, attributes["dtype"], attributes["chunk_rows"], attributes["sparse"])
             whole = all(type(number) is int and number >= 0 for number in (rows, columns, *(n for _, n in parts)))
             named = all(is_part(name) for name, _ in parts) and len({name for name, _ in parts}) == len(parts)
             valid = whole and named and rows == found.rows and columns > 0 and np.dtype(found.dtype).str == found.dtype
             valid &= type(found.chunk_rows) is int and found.chunk_rows > 0 and type(found.sparse) is bool
             valid &= attributes["encoding-version"] == _VERSION
-            valid &= all(_is_history(one) and type(n) is int and 0 < n <= len(parts) for one, n in erased)
         except (KeyError, TypeError, ValueError):
             return None
         return found if valid else None
@@ -112,7 +105,6 @@ class Manifest:
     def attributes(self) -> dict[str, Any]:
         """The same as plain JSON values."""
         return {
-            **({"erased": [list(one) for one in self.erased]} if self.erased else {}),
             "encoding-type": PARTED,
             "encoding-version": _VERSION,
             "shape": [self.rows, self.columns],
@@ -121,10 +113,6 @@ class Manifest:
             "sparse": self.sparse,
             "parts": [list(part) for part in self.parts],
         }
-
-
-def _is_history(found: Any) -> bool:
-    return isinstance(found, str) and _HISTORY.fullmatch(found) is not None
 
 
 def is_part(name: str) -> bool:
@@ -196,6 +184,13 @@ class GrownRows:
         """The records of the first parts alone: those that the store had when it had no others."""
         fields = {**self.manifest.__dict__, "parts": self.manifest.parts[:parts]}
         return type(self)(Manifest(**fields), self._opener, self.attrs)
+
+    def of(self, attributes: Mapping[str, Any]) -> GrownRows:
+        """The records of another manifest of the same store; ValueError where it is none."""
+        manifest = Manifest.read(attributes)
+        if manifest is None:
+            raise ValueError("no manifest of records in parts")
+        return type(self)(manifest, self._opener, attributes)
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         """Rows, or a block of rows and columns; both are slices without steps."""

@@ -1,17 +1,16 @@
 """Records that only ever grow: a night that continues others must hold the records of the night before, unchanged.
 
-A history is the SHA-256 of the type of the elements, the number of columns and the bytes of all records in order,
+A history is a keyed digest of the type of the elements, the number of columns and the bytes of all records in order,
 whatever the chunks. Like a fingerprint it stays in the ledger. It does not tell how many records it is of, so the
 records of earlier nights are found again by hashing record by record, all of them in one pass.
 
-Of records that an erasure has thinned out, the histories from before it cannot be hashed again. Their store keeps them,
-each with the number of parts whose records it was of: nights begin on whole parts.
+Of records that an erasure has thinned out, the histories from before it cannot be hashed again: an entry of the ledger
+says which history the records have now that are left of them (:mod:`blockveil.pipeline.ledger.renewals`).
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import BlockveilError, DataError
+from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.datasets import Dataset
-from blockveil.pipeline.data.grown_rows import GrownRows
 from blockveil.pipeline.data.sparse_store import Stored
 from blockveil.pipeline.data.stores import unreadable
 
@@ -47,43 +46,37 @@ class History:
         return "History()"
 
 
-def history_of(dataset: Dataset, earlier: Sequence[str] = (), own: str | None = None) -> History:
+def history_of(dataset: Dataset, key: ContentKey, earlier: Sequence[str] = (), own: str | None = None) -> History:
     """History of records that begin with those of earlier nights.
 
     Parameters
     ----------
     dataset
         Opened records.
+    key
+        Key of the histories.
     earlier
-        Histories of earlier nights, from the oldest to the newest.
+        Histories of earlier nights as they are now, from the oldest to the newest.
     own
         History of the night itself where it has begun: of more records, its own come first.
 
     Raises
     ------
     DataError
-        The records do not begin with those of the earlier nights, or with its own, or some of its own were erased.
+        The records do not begin with those of the earlier nights, or with its own.
     StoreError
         They cannot be read.
     """
-    known = _before_erasures(dataset.array)
-    if own in known:
-        raise _own_erased()
-    hashed = [history for history in earlier if history not in known]
     try:
-        found = _found(dataset, [*hashed, *([] if own is None else [own])], to_the_end=own is None)
+        return _found(dataset, key, [*earlier, *([] if own is None else [own])], to_the_end=own is None)
     except BlockveilError:
         raise
     except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
         failure = unreadable("The store of the records", error)
-    else:
-        end_of = iter(found.ends)
-        ends = [known[history] if history in known else next(end_of) for history in earlier]
-        return History(found.digest, (*ends, *end_of))
     raise failure
 
 
-def histories(array: GrownRows, ends: Sequence[int]) -> list[str]:
+def histories(array: Stored, key: ContentKey, ends: Sequence[int]) -> list[str]:
     """Histories of the first ``ends[i]`` of stored records, for each i; the numbers ascend.
 
     Raises
@@ -91,7 +84,7 @@ def histories(array: GrownRows, ends: Sequence[int]) -> list[str]:
     Exception
         Whatever reading raises.
     """
-    total, found, rows = _begun(array.dtype, array.shape[1]), list[str](), 0
+    total, found, rows = key.history(np.dtype(array.dtype), array.shape[1]), list[str](), 0
     for block in _blocks(array, array.shape[0]):
         begin = 0
         while len(found) < len(ends) and ends[len(found)] <= rows + len(block):
@@ -104,29 +97,28 @@ def histories(array: GrownRows, ends: Sequence[int]) -> list[str]:
     return found
 
 
-def _before_erasures(array: Any) -> dict[str, int]:
-    """Number of records that a history from before an erasure is of now."""
-    if not isinstance(array, GrownRows):
-        return {}
-    borders = array.manifest.borders
-    return {history: borders[parts] for history, parts in array.manifest.erased}
+def ends_of(array: Stored, key: ContentKey, wanted: Collection[str]) -> dict[str, int]:
+    """Number of records of each wanted history that stored records begin with.
+
+    Raises
+    ------
+    Exception
+        Whatever reading raises.
+    """
+    total, found, rows = key.history(np.dtype(array.dtype), array.shape[1]), dict[str, int](), 0
+    for block in _blocks(array, array.shape[0]):
+        if len(found) == len(wanted):
+            break
+        for record in block:
+            rows += 1
+            total.update(record.data)
+            if (digest := total.hexdigest()) in wanted:
+                found[digest] = rows
+    return found
 
 
-def _own_erased() -> DataError:
-    return DataError(
-        "Some of the records with which this night began were erased",
-        "A night is finished with the records that its charge is for, or not at all",
-        "Give its charge back with `blockveil ledger void` if it is RESERVED, and run again; if it is COMMITTED, plan "
-        "new nights under another continual.first (a new charge)",
-    )
-
-
-def _begun(dtype: np.dtype[Any], features: int) -> Any:
-    return hashlib.sha256(f"blockveil history 1 {dtype.str} {features}\n".encode())
-
-
-def _found(dataset: Dataset, wanted: list[str], *, to_the_end: bool) -> History:
-    total = _begun(dataset.dtype, dataset.features)
+def _found(dataset: Dataset, key: ContentKey, wanted: list[str], *, to_the_end: bool) -> History:
+    total = key.history(dataset.dtype, dataset.features)
     ends, rows = list[int](), 0
     for block in _blocks(dataset.array, dataset.rows):
         rest = block

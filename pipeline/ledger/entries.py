@@ -30,6 +30,7 @@ class State(StrEnum):
 
 
 WITHDRAWN = "WITHDRAWN"
+RENEWED = "RENEWED"
 """Kind of the entry that withdraws a release. Its charge stays RELEASED: what was spent remains spent."""
 
 

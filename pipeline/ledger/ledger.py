@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Chargeable, Ticks
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.ledger import lookups, moving, refusals, restoring, same_records, shared_nights
+from blockveil.pipeline.ledger import lookups, moving, refusals, renewals, restoring, same_records, shared_nights
 from blockveil.pipeline.ledger.address import open_database
 from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.booking import booked, check_part, event_of
@@ -27,6 +27,7 @@ from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.proofs import Proof, head_of, proof_of
+from blockveil.pipeline.ledger.renewals import Renewal, Renewals
 from blockveil.pipeline.ledger.restoring import Restored, Sight, Statement
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.transfer import Form, write_rows
@@ -86,30 +87,15 @@ class Ledger:
             The parameters are out of range, less than is spent, or would mix relations or units or move what may be
             spent on what after something was released.
         """
-        wanted = BudgetChange(
-            dataset,
-            Cap(float(epsilon), float(delta)),
-            neighbours,
-            privacy_unit,
-            reserve,
-            slack,
-            accountant,
-            None if periods is None else tuple(periods),
-            after_loss,
-            granted_by or {},
-        )
+        capped = None if periods is None else tuple(periods)
+        others = (reserve, slack, accountant, capped, after_loss, granted_by or {})
+        wanted = BudgetChange(dataset, Cap(float(epsilon), float(delta)), neighbours, privacy_unit, *others)
         Grant(wanted.usual, neighbours, privacy_unit)
         self._database.create()
         return self._database.write(lambda connection: granted(connection, wanted, self._time(connection)))
 
     def budget(self, dataset: str) -> BudgetStatus:
-        """Budget of a name and what is left.
-
-        Raises
-        ------
-        LedgerError
-            There is none.
-        """
+        """Budget of a name and what is left; LedgerError where there is none."""
         return self._database.read(lambda found: lookups.require_budget(found, dataset, self._time(found)))
 
     def first(self) -> str:
@@ -135,6 +121,8 @@ class Ledger:
         records: Mapping[str, Any] | None = None,
         night: Night | None = None,
         part: Part | None = None,
+        stored: Mapping[str, str] | None = None,
+        generation: int | None = None,
     ) -> Charge:
         """Hold budget for a release, or find the charge that it already has.
 
@@ -150,6 +138,9 @@ class Ledger:
             Which of nights that share a charge this is; the first of them pays.
         part
             Part of the records that the release is of (:mod:`.parts`); None for all of them.
+        stored, generation
+            Where the records are and what tells the key of their digests, and how many renewals it has seen
+            (:mod:`.renewals`); None without records.
 
         Raises
         ------
@@ -169,6 +160,7 @@ class Ledger:
             if (closed := lookups.closing(connection)) is not None:
                 raise refusals.closed(closed)
             restoring.follow(connection)
+            renewals.check_generation(connection, generation)
             now = self._time(connection)  # of the check and of the row: a period may end between two looks
             budget = lookups.require_budget(connection, dataset, now)
             if (known := lookups.active(connection, release_id)) is not None:
@@ -182,6 +174,7 @@ class Ledger:
             lookups.check_account(connection, release_id, dataset)
             payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
             payload |= {} if approval is None else {"approval": approval.plain, "records": dict(records or {})}
+            payload |= {} if stored is None else {"stored": dict(stored)}
             payload |= same_records.found(connection, release_id, dataset, spec, part)
             payer = None if night is None else shared_nights.paid_by(connection, release_id, spec, night)
             if payer is not None:
@@ -266,6 +259,14 @@ class Ledger:
             return lookups.charge(connection, reserved, is_new=False)
 
         return self._database.write(work)
+
+    def renewals(self) -> Renewals:
+        """Changes of the key under which digests of records stand (:mod:`.renewals`)."""
+        return self._database.read(Renewals.read)
+
+    def renew(self, renewal: Renewal, seen: Renewals) -> None:
+        """Book a renewal of all digests of records; see :func:`.renewals.renew`."""
+        self._database.write(lambda found: renewals.renew(found, renewal, seen, self._time(found)))
 
     def withdraw(self, release_id: str, reason: str) -> Charge:
         """Withdraw a release for good, with a reason that everybody may read; see :mod:`.withdrawals`."""

@@ -354,3 +354,21 @@ def not_empty() -> LedgerError:
         "Entries are imported into a new ledger only, for each continues the one before it",
         "Give the path of a file that does not exist, or an empty database",
     )
+
+
+def renewed_meanwhile() -> LedgerError:
+    """Refusal of a charge whose digests are under a key that an erasure has replaced."""
+    return LedgerError(
+        "Units were erased from a store of this ledger while the release began",
+        "What the ledger says of records is under one key, which an erasure replaces",
+        "Run again",
+    )
+
+
+def night_meanwhile() -> LedgerError:
+    """Refusal of a renewal that would leave behind digests of a charge."""
+    return LedgerError(
+        "A release began while the erasure looked through the ledger",
+        "What the ledger says of records is renewed as a whole",
+        "Run again when the release has ended",
+    )

@@ -16,12 +16,14 @@ from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import refusals
 from blockveil.pipeline.ledger.entries import Entry
+from blockveil.pipeline.ledger.renewals import Renewals
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.sums import not_void, plain_text
 
 _MOST = 5
 """Releases that are named."""
 
+_OF_CHARGES = sa.select(entry).where(entry.c.kind == "RESERVED", not_void(entry))
 _SAYING = (
     sa.select(entry)
     .where(entry.c.kind == "RESERVED", entry.c.payload.contains(sa.bindparam("text"), escape="/"), not_void(entry))
@@ -82,6 +84,10 @@ def _of_records(connection: sa.Connection, fingerprint: Any) -> list[Entry]:
     if not isinstance(fingerprint, str):
         return []
     wanted = canonical_json({"fingerprint": fingerprint}).decode()[1:-1]
-    rows = connection.execute(_SAYING, {"text": plain_text(wanted)}).mappings()
-    entries = [Entry.of(dict(row)) for row in rows]
-    return [one for one in entries if one.payload.get("spec", {}).get("data", {}).get("fingerprint") == fingerprint]
+    rows = list(connection.execute(_SAYING, {"text": plain_text(wanted)}).mappings())
+    renewals = Renewals.read(connection)
+    renewed = renewals.charges_of(fingerprint)
+    rows += connection.execute(_OF_CHARGES.where(entry.c.charge_id.in_(renewed))).mappings() if renewed else []
+    entries = {str(row["charge_id"]): Entry.of(dict(row)) for row in rows}.values()
+    same = [one for one in entries if renewals.now(one, "fingerprint") == fingerprint]
+    return sorted(same, key=lambda one: one.sequence, reverse=True)

@@ -44,7 +44,7 @@ entry = sa.Table(
     sa.Column("part", sa.Text),
     sa.CheckConstraint(
         "kind IN ('BUDGET', 'RESERVED', 'COMMITTED', 'RELEASED', 'VOID', 'CLOSED', 'OPENED', 'WITHDRAWN', "
-        "'RESTORED', 'ATTESTED')",
+        "'RENEWED', 'RESTORED', 'ATTESTED')",
         name="known_kind",
     ),
     sa.Index("one_entry_a_state", "charge_id", "kind", unique=True),

@@ -9,7 +9,7 @@ from typing import Any
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import approved
 from blockveil.pipeline.ledger.approved import Approved
-from blockveil.pipeline.ledger.entries import WITHDRAWN, State, Verification
+from blockveil.pipeline.ledger.entries import RENEWED, WITHDRAWN, State, Verification
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.schema import GENESIS, entry, row_hash
 
@@ -27,6 +27,7 @@ _OF_NO_CHARGE = {
     "OPENED": "opening entry",
     "RESTORED": "word of an operator",
     "ATTESTED": "word of an operator",
+    RENEWED: "renewal",
 }
 _TICKS = [column.name for column in entry.columns if column.name.endswith("_ticks")]
 

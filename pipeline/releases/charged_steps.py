@@ -14,22 +14,26 @@ import logging
 import secrets
 from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 
 from blockveil.engine.answers.graph import exact_graph, noisy_graph, released_layout
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import KeyLost, StoreError
 from blockveil.pipeline.data.datasets import open_records
+from blockveil.pipeline.data.ingest import release_list
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan import signed_approval
+from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer, uploading
 from blockveil.pipeline.releases.compute import Compute, Tell
+from blockveil.pipeline.releases.contents import Contents
 from blockveil.pipeline.releases.growing import growth_of, result_digest
 from blockveil.pipeline.releases.keys import SECRET_BYTES
 from blockveil.pipeline.releases.publishing import Published, Staged
 from blockveil.pipeline.releases.training_steps import Hear, train, unheard
-from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, as_charged, resumed_from
+from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, resumed_from, standing
 
 _log = logging.getLogger(__name__)
 
@@ -56,13 +60,16 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     publishing.sweep_staging(workspace.root, plan.release_id)
     lost_ledger.require_none(plan.loaded, workspace.ledger)
     paid_bounds.require_paid(plan.loaded, workspace.ledger)
-    dataset = as_charged(workspace, open_records(plan.loaded))
+    reserved = standing(workspace)
+    contents = Contents.of(workspace.ledger, workspace.keys)  # before the records: an erasure is then seen
+    _enter(plan, begun=reserved is not None)
+    dataset = contents.as_charged(open_records(plan.loaded), reserved)
     workspace.expire()
     growth = None
     if plan.series is not None:
-        growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, dataset)
+        growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, dataset, contents)
         dataset = growth.dataset
-    fingerprint = growth.fingerprint if growth else dataset.fingerprint
+    fingerprint = growth.fingerprint if growth else contents.fingerprint(dataset, reserved)
     spec = plan.spec(fingerprint, growth.history if growth else None, dataset.part)
     uploading.require_places(plan.loaded, workspace.root, plan.release_id)
     charge = workspace.ledger.reserve(
@@ -78,17 +85,30 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         records=dataset.stated,
         night=growth.night if growth else None,
         part=dataset.part,
+        stored=contents.described(plan.loaded, dataset),
+        generation=contents.renewals.generation,
     )
     if charge.warning is not None:
         _log.warning("%s: %s", plan.release_id, charge.warning)
     try:
         published = uploading.find_published(plan.loaded, workspace.root, plan.release_id, charge.charge_id)
+        if published is None:
+            contents.require_whole(reserved)
     except BaseException as error:
         # Another ledger paid for what is published, or it is damaged: nothing may be drawn beside it.
         with suppress(Exception):  # the first failure is the one to show
             workspace.ledger.void_if_reserved(charge.charge_id, type(error).__name__)
         raise
     return Reservation(charge, dataset, None if charge.is_new else resumed_from(charge, published), published, growth)
+
+
+def _enter(plan: Plan, *, begun: bool) -> None:
+    """Let erasures know of the release; none begins while one is unfinished."""
+    store = plan.loaded.store
+    if isinstance(store, Path):
+        release_list.enter(store, plan.loaded.path, required=plan.series is not None)
+        if not begun:
+            release_list.require_erased(store)
 
 
 def measure(

@@ -34,6 +34,7 @@ from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import additive
+from blockveil.pipeline.releases.contents import Contents
 from blockveil.pipeline.releases.publishing import Draft
 
 ARRAY = "running_total"
@@ -180,7 +181,7 @@ class NightReader:
         return arrays
 
 
-def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: Dataset) -> Growth:
+def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: Dataset, contents: Contents) -> Growth:
     """Compare the records of a night with those of the nights before it that share its charge.
 
     Parameters
@@ -191,6 +192,8 @@ def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: D
         Where charges stand, and the folder of all releases.
     dataset
         The opened records.
+    contents
+        Digests of records as the ledger has them.
 
     Raises
     ------
@@ -212,12 +215,10 @@ def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: D
     if unfinished is not None:
         raise refusals.unfinished_night(str(unfinished.release_id))
     begun = reserved_entries(ledger, plan.config.release.account, plan.release_id)
-    own = begun[0].payload["spec"]["data"] if begun else None
-    if own is not None and "history" not in own:  # of a release that was begun alone: the ledger refuses the night
-        own = None
-    histories = {number: drawn[number].reserved.payload["spec"]["data"]["history"] for number in needed}
-    compared = [histories[number] for number in sorted(needed)]
-    history = history_of(dataset, compared, own and own["history"])
+    own = begun[0] if begun and "history" in begun[0].payload["spec"]["data"] else None  # else the ledger refuses it
+    now = contents.renewals.now  # records of earlier nights may have been erased: each night draws noise of its own
+    compared = [str(now(drawn[number].reserved, "history")) for number in sorted(needed)]
+    history = history_of(dataset, contents.key, compared, None if own is None else now(own, "history"))
     end_of = dict(zip(sorted(needed), history.ends, strict=False))
     rows = dataset.rows if own is None else history.ends[-1]
     ends = (*(end_of.get(series.night - age, 0) for age in reversed(levels.ages[1:])), rows)
@@ -229,8 +230,8 @@ def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: D
     newest = drawn[max(needed)].reserved.charge_id if needed else None
     return Growth(
         replace(dataset, rows=rows),
-        history.digest,
-        dataset.fingerprint if own is None else own["fingerprint"],
+        history.digest if own is None else own.payload["spec"]["data"]["history"],
+        contents.fingerprint(dataset, None) if own is None else own.payload["spec"]["data"]["fingerprint"],
         Night(newest),
         ByAge(levels, series.night, ends, results, {span: end_of.get(series.night - span, 0) for span in windows}),
     )

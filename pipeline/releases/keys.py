@@ -87,7 +87,7 @@ class KeyStore(NoiseKeys):
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = self._root = root
 
     def create(self, charge_id: str) -> bytes:
         """Secret of a charge: a new one, on the disk when this returns, or the one that is there.
@@ -97,6 +97,9 @@ class KeyStore(NoiseKeys):
         StoreError
             The store cannot be written, or others may read it.
         """
+        return self._created(charge_id)
+
+    def _created(self, charge_id: str) -> bytes:
         path, failure = self._path(charge_id), _failure(FileNotFoundError())
         for _ in range(_TRIES):
             try:
@@ -231,6 +234,24 @@ class KeyStore(NoiseKeys):
             )
 
 
+class ContentStore(KeyStore):
+    """Keys of digests of records, in a folder ``content`` of a store of noise keys; they outlast releases.
+
+    Parameters
+    ----------
+    keys
+        Folder of the noise keys.
+    """
+
+    def __init__(self, keys: Path) -> None:
+        super().__init__(keys / "content")
+
+    def create(self, charge_id: str) -> bytes:
+        """Secret of a name; as :meth:`KeyStore.create`."""
+        self._root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # folders above have the usual mode
+        return self._created(charge_id)
+
+
 def open_keys(loaded: LoadedConfig) -> NoiseKeys:
     """The key store that a config names; a package that keeps one is imported now.
 
@@ -255,6 +276,11 @@ def open_keys(loaded: LoadedConfig) -> NoiseKeys:
         )
     keys: NoiseKeys = found(address)
     return keys
+
+
+def content_keys(keys: NoiseKeys) -> NoiseKeys:
+    """Where the keys of digests of records are kept, beside the noise keys of a store."""
+    return ContentStore(keys.root) if isinstance(keys, KeyStore) else keys
 
 
 def _failure(error: OSError) -> StoreError:

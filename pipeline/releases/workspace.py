@@ -11,6 +11,7 @@ from pathlib import Path
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import BudgetStatus, Charge, Ledger, State, refusals
+from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.restoring import is_lost
 from blockveil.pipeline.plan.begun_plans import as_begun, plan_begun
 from blockveil.pipeline.plan.planning import Plan
@@ -125,24 +126,22 @@ class Outcome:
     resumed: str | None
 
 
-def as_charged(workspace: Workspace, dataset: Dataset) -> Dataset:
-    """The records that the release's charge is for, where others have been appended since it was reserved.
+def standing(workspace: Workspace) -> Entry | None:
+    """RESERVED entry of the release's charge; None where no charge stands.
 
     Raises
     ------
-    StoreError
-        The store cannot be read.
     LedgerError
         An older copy of the ledger had lost the release.
     """
     charge = workspace.ledger.find(workspace.plan.release_id)
     if charge is None:
-        return dataset
+        return None
     rows = workspace.ledger.history(release_id=workspace.plan.release_id)
     (row,) = (one for one in rows if (one.charge_id, one.kind) == (charge.charge_id, State.RESERVED))
     if is_lost(row):
         raise refusals.lost_night(workspace.plan.release_id)
-    return dataset.as_of(row.payload["spec"]["data"]["fingerprint"])
+    return row
 
 
 def resumed_from(charge: Charge, published: Published | None) -> str:

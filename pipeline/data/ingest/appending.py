@@ -34,7 +34,7 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
 from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import Manifest, is_part, part_name
-from blockveil.pipeline.data.ingest import growth_state
+from blockveil.pipeline.data.ingest import growth_state, release_list
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.arrivals import taken_in
 from blockveil.pipeline.data.ingest.growth_state import GrowthState, HeldFile
@@ -47,7 +47,7 @@ from blockveil.pipeline.data.ingest.store_writer import layout
 from blockveil.pipeline.data.ingest.unit_bound import UnitBound, carried, file_name, written
 from blockveil.pipeline.data.sparse_store import open_form
 
-_METADATA, _UNFINISHED = "zarr.json", "zarr.json.new"
+METADATA, _UNFINISHED = "zarr.json", "zarr.json.new"
 _WHERE = ("table", "catalog", "version", "snapshot")  # a table is known by what it calls itself
 _DECIDES_NOTHING: Any = {"ingest": {"memory_gib", "store", "late"}, "source": {"files", *_WHERE}}
 """Keys that may change from one append to the next: a record is the same under any of their values."""
@@ -110,6 +110,7 @@ def discard(target: Path, array: str) -> bool:
         if not target.exists():
             found |= growth_state.forget(target)
         elif (store := _opened(target, array)) is not None:
+            release_list.require_erased(target)
             state = growth_state.read(target, store[1])
             found |= tidied(target / array, store[0])
             growth_state.tidy(growth_state.state_path(target), state)
@@ -135,6 +136,7 @@ def store_before(source: Source, root: Path) -> Before | None:
             "Records are appended to a store that was made with append = true",
             "Name another store, and ingest all files into it",
         )
+    release_list.require_erased(target)
     manifest, spec = found
     state = growth_state.read(target, spec)
     changed = _differences(state.rules, _rules(source))
@@ -246,7 +248,7 @@ def _grow(
     growth_state.write(folder, made)
     manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))
     if before is None:
-        _publish_first(staging.store, target, array, _metadata(source, manifest))
+        _publish_first(staging.store, target, array, metadata_of(source, manifest))
     else:
         publish_parts([staging.store / array / name], source, manifest)
     growth_state.tidy(folder, made)
@@ -266,7 +268,7 @@ def _empty(source: Source) -> Manifest:
     return Manifest((), columns, dtype, layout(section, columns)[0][0], section.layout == "entries")
 
 
-def _metadata(source: Source, manifest: Manifest) -> bytes:
+def metadata_of(source: Source, manifest: Manifest) -> bytes:
     """Metadata of the group of the parts: shape, parts and contract in one file."""
     attributes = {**manifest.attributes(), **contract_of(source)}
     fields = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
@@ -276,8 +278,8 @@ def _metadata(source: Source, manifest: Manifest) -> bytes:
 def _publish_first(staged: Path, target: Path, array: str, metadata: bytes) -> None:
     """Publish a store of one part, by one rename."""
     group = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
-    durable.replace_file(staged / _METADATA, group, staged / _UNFINISHED)
-    durable.replace_file(staged / array / _METADATA, metadata, staged / array / _UNFINISHED)
+    durable.replace_file(staged / METADATA, group, staged / _UNFINISHED)
+    durable.replace_file(staged / array / METADATA, metadata, staged / array / _UNFINISHED)
     staged.chmod(0o700)
     durable.sync_tree(staged)
     staged.rename(target)
@@ -296,10 +298,19 @@ def publish_parts(staged: Sequence[Path], source: Source, manifest: Manifest) ->
     manifest
         All parts that the store has then.
     """
-    target, array = source.loaded.target, source.config.ingest.array
+    move_in(staged, source)
+    publish_metadata(source.loaded.target / source.config.ingest.array, metadata_of(source, manifest))
+
+
+def move_in(staged: Sequence[Path], source: Source) -> None:
+    """Move finished parts into a store; no reader knows of them yet."""
+    folder = source.loaded.target / source.config.ingest.array
     for part in staged:
         durable.sync_tree(part)
-        part.rename(target / array / part.name)
-    durable.sync(target / array)
-    # Before this, no reader knows of the parts; after it, every new reader does.
-    durable.replace_file(target / array / _METADATA, _metadata(source, manifest), target / array / _UNFINISHED)
+        part.rename(folder / part.name)
+    durable.sync(folder)
+
+
+def publish_metadata(folder: Path, metadata: bytes) -> None:
+    """Replace the manifest: every new reader knows of its parts."""
+    durable.replace_file(folder / METADATA, metadata, folder / _UNFINISHED)

@@ -3,14 +3,14 @@
 The order is what makes a kill harmless::
 
     lock staging -> which rows are theirs? -> write the parts that held them anew, without these rows
-    -> new state beside the store -> rename the new parts into the store -> replace the manifest
-    -> remove the old parts, the old state and the staging
+    -> new state beside the store -> move the new parts into the store -> do ledgers allow it? -> write down the rest
+    -> book the new digests in each ledger -> replace the manifest -> destroy the old keys -> remove what was replaced
 
-* Until the manifest is replaced the store is the old one. The old parts are removed after that; the same command, an
-  append or a discard does it where a kill came in between.
+* Until the rest is written down the store is the old one, and a kill leaves nothing but files that no manifest names.
+  From then on the same command finishes it, and no release begins and nothing is appended until it has.
 * Rows of a part are in the order of their units, so how many rows each unit has in it says which rows these are.
-* Series of nights go on: a night begins on whole parts, and the manifest keeps which history the first parts had before
-  (:mod:`pipeline.data.history`).
+* Ledgers hold digests of the records as they were. Their key is replaced and destroyed (:mod:`.finishing`), so that
+  nobody can test with them what an erased record was. Nights and series go on by what is booked.
 * Later rows of an erased unit are dropped: its bound counts as used up.
 
 **Claim.** Whatever is erased and when, the noise of a release, or of nights that share a charge, is enough.
@@ -35,6 +35,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,10 +45,10 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import GrownRows, Manifest, PartRows, part_name
-from blockveil.pipeline.data.history import histories
 from blockveil.pipeline.data.ingest import appending, growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.column_faults import Unfit
+from blockveil.pipeline.data.ingest.finishing import Ledgers, decide, finish
 from blockveil.pipeline.data.ingest.growth_state import GrowthState
 from blockveil.pipeline.data.ingest.identifiers import canonical
 from blockveil.pipeline.data.ingest.new_files import erased_up_to, held_again
@@ -114,7 +115,7 @@ def read_units(file: Path) -> list[str]:
     )
 
 
-def erase(source: Source, identifiers: Sequence[int | str], tell: Tell) -> Erasure:
+def erase(source: Source, identifiers: Sequence[int | str], tell: Tell, ledgers: Ledgers) -> Erasure:
     """Remove all rows of some units from a store that grows, and what an unfinished ingest left of anybody.
 
     Parameters
@@ -126,6 +127,8 @@ def erase(source: Source, identifiers: Sequence[int | str], tell: Tell) -> Erasu
         Units as the source names them, integers or texts, in any spelling that an ingest takes (:mod:`.identifiers`).
     tell
         Receives progress in the user's words.
+    ledgers
+        Ledgers of the releases that read the store.
 
     Raises
     ------
@@ -144,7 +147,7 @@ def erase(source: Source, identifiers: Sequence[int | str], tell: Tell) -> Erasu
             staging = scratch.Staging(root, scratch.IngestProgress(""))
             staging.wipe()  # raw records of an unfinished append, whose files the next one reads again
             try:
-                erased = _erase(source, unit, staging, identifiers, tell)
+                erased = _erase(source, unit, staging, identifiers, tell, ledgers)
             except BaseException:
                 with suppress(StoreError):  # the first failure is the one to show; the next run removes what is left
                     scratch.remove(root)
@@ -161,9 +164,16 @@ def erase(source: Source, identifiers: Sequence[int | str], tell: Tell) -> Erasu
 
 
 def _erase(
-    source: Source, unit: ChosenRows, staging: scratch.Staging, identifiers: Sequence[int | str], tell: Tell
+    source: Source,
+    unit: ChosenRows,
+    staging: scratch.Staging,
+    identifiers: Sequence[int | str],
+    tell: Tell,
+    ledgers: Ledgers,
 ) -> Erasure:
-    """Write parts, state and manifest, in this order."""
+    """Write parts and state, then what is to be done with them, and do it."""
+    if source.loaded.target.exists():
+        finish(source, ledgers)
     before = appending.store_before(source, staging.root)
     if before is None:
         raise StoreError(
@@ -171,31 +181,41 @@ def _erase(
             "Units are erased from a store that an ingest has made",
             "Correct ingest.store",
         )
-    manifest, state = before
+    _, state = before
     gone, folder = _digests(unit, identifiers), growth_state.opened(source.loaded.target)
-    found = list(_found(folder, manifest, state, gone, tell))
-    rows = [rows_of(folder, state.units, one) for one in np.split(gone, gone.size)] if gone.size else []
-    open_ends = gone[np.array(rows, np.int64) < unit.rows_at_most]
-    now, table = held_again(source, state), erased_up_to(source, state)
-    rows_in = None if now.rows is None else growth_state.with_rows(folder, now.rows, state.rows)
-    if found or open_ends.size or (now.files, rows_in, table) != (state.files, state.rows, state.table):
+    found = list(_found(folder, state, gone, tell))
+    used_up, known = _used_up(folder, unit, state, gone), _known(folder, source, state)
+    if found or used_up.size or known != {name: getattr(state, name) for name in known}:
         key = growth_state.key_of(source.loaded.target)
         spec = key.digest({"algorithm": _ALGORITHM, "before": state.spec})
         source = replace(source, spec=spec, store_id=key.store_id)
         manifest, made = _thinned(source, staging, before, found, tell)
-        if open_ends.size:
-            used_up = np.empty(open_ends.size, ENTRY)
-            used_up["unit"], used_up["rows"] = open_ends, unit.rows_at_most
-            name = folder / f"erased-{source.spec[:32]}"
+        if used_up.size:
+            name = folder / f"erased-{spec[:32]}"
             made = replace(made, units=(*made.units, written(name, 1, iter([used_up.tobytes()]))))
-        made = replace(made, spec=source.spec, files=now.files, rows=rows_in, table=table)
-        growth_state.write(folder, made)
+        growth_state.write(folder, replace(made, spec=spec, **known))
         new = [name for name, _ in manifest.parts if name not in dict(before[0].parts)]
-        appending.publish_parts([_staged(staging, name) for name in new], source, manifest)
-        appending.tidied(source.loaded.target / source.config.ingest.array, manifest)
-        growth_state.tidy(folder, made)
+        appending.move_in([_staged(staging, name) for name in new], source)
+        decide(source, before, manifest, ledgers, changed=bool(found))
+        finish(source, ledgers)
     theirs = np.concatenate([np.empty(0, ENTRY), *(one.theirs for one in found)])
     return Erasure(np.unique(theirs["unit"]).size, int(theirs["rows"].sum()))
+
+
+def _used_up(folder: Path, unit: ChosenRows, state: GrowthState, gone: Digests) -> NDArray[np.void]:
+    """Entries after which no row of the units is taken in any more, of those that may have some left."""
+    rows = [rows_of(folder, state.units, one) for one in np.split(gone, gone.size)] if gone.size else []
+    open_ends = gone[np.array(rows, np.int64) < unit.rows_at_most]
+    entries: NDArray[np.void] = np.empty(open_ends.size, ENTRY)
+    entries["unit"], entries["rows"] = open_ends, unit.rows_at_most
+    return entries
+
+
+def _known(folder: Path, source: Source, state: GrowthState) -> dict[str, Any]:
+    """What the state says of the source, as it is now."""
+    now = held_again(source, state)
+    rows = None if now.rows is None else growth_state.with_rows(folder, now.rows, state.rows)
+    return {"files": now.files, "rows": rows, "table": erased_up_to(source, state)}
 
 
 def _digests(unit: ChosenRows, identifiers: Sequence[int | str]) -> Digests:
@@ -267,7 +287,7 @@ class _Held:
             yield part[start : start + block, :][kept[start : start + block]]
 
 
-def _found(folder: Path, manifest: Manifest, state: GrowthState, gone: Digests, tell: Tell) -> Iterator[_Held]:
+def _found(folder: Path, state: GrowthState, gone: Digests, tell: Tell) -> Iterator[_Held]:
     """Parts that hold rows of units to erase."""
     check(folder, state.owners)
     for position, owners in enumerate(state.owners):
@@ -303,9 +323,4 @@ def _thinned(
         content = iter([held.others.tobytes()])
         owners[held.position] = written(folder / file_name(number, 1), 1, content)
         tell(_WRITING, (number - manifest.next_part + 1) / len(found))
-    # A night begins on whole parts: these are all histories that a ledger can ask for. Those of the parts before the
-    # first one that changes are as they were.
-    changed = range(found[0].position + 1, len(parts) + 1)
-    now = zip(histories(records, [manifest.borders[count] for count in changed]), changed, strict=True)
-    erased = tuple({**dict(manifest.erased), **dict(now)}.items())
-    return replace(manifest, parts=tuple(parts), erased=erased), replace(state, owners=tuple(owners))
+    return replace(manifest, parts=tuple(parts)), replace(state, owners=tuple(owners))

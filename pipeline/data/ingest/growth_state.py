@@ -28,6 +28,12 @@ from blockveil.pipeline.data.ingest.identity_key import EncryptedFile, IdentityK
 from blockveil.pipeline.data.ingest.unit_bound import UnitFile, check, lost, written
 from blockveil.pipeline.data.ingest.units import DIGEST, Digests
 
+PENDING = "erasure"
+"""File of an erasure that is to be finished (:mod:`.erasing`)."""
+
+RELEASES = "release-"
+"""Begin of the names of files that each hold the config of a release (:mod:`.release_list`)."""
+
 
 @dataclass(frozen=True)
 class HeldFile:
@@ -195,7 +201,7 @@ def write(folder: Path, state: GrowthState) -> None:
 
 def tidy(folder: Path, state: GrowthState) -> None:
     """Remove all but one state: what an append that was killed has left, and what the last one has replaced."""
-    _remove_others(folder, {identity_key.NAME, _name(state.spec), *(file.name for file in state.beside)})
+    _remove_others(folder, {identity_key.NAME, PENDING, _name(state.spec), *(file.name for file in state.beside)})
 
 
 def forget(target: Path) -> bool:
@@ -212,7 +218,7 @@ def forget(target: Path) -> bool:
 def _remove_others(folder: Path, kept: Iterable[str]) -> None:
     names = set(kept)
     for entry in folder.iterdir():
-        if entry.name not in names:
+        if entry.name not in names and not (names and entry.name.startswith(RELEASES)):
             entry.unlink()
 
 

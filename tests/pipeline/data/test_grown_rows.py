@@ -17,7 +17,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import datasets, preview
 from blockveil.pipeline.data import fingerprint as prints
 from blockveil.pipeline.data.datasets import open_records
-from blockveil.pipeline.data.fingerprint import earlier, fingerprint
+from blockveil.pipeline.data.fingerprint import fingerprint, prefixes
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 
@@ -130,9 +130,7 @@ def test_the_records_of_an_earlier_fingerprint_are_found_again(tmp_path, monkeyp
         night(tmp_path, number)
         states.append(fingerprint(grown.opened(tmp_path), limit))
     assert len(set(states)) == 4
-    for number, state in enumerate(states):
-        assert earlier(grown.opened(tmp_path), state).shape == (60 * (number + 1), 2)
-    assert earlier(grown.opened(tmp_path), "0" * 64) is None
+    assert prefixes(grown.opened(tmp_path)) == states
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from blockveil.pipeline.base.errors import DataError, StoreError, StoreUnreachab
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.datasets import open_records
-from blockveil.pipeline.data.fingerprint import earlier, fingerprint
+from blockveil.pipeline.data.fingerprint import fingerprint, prefixes
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest import readers
 from blockveil.pipeline.data.ingest import store_writer as writing
@@ -150,7 +150,7 @@ def test_a_grown_store_in_a_bucket_is_that_of_the_local_one_while_it_grows(tmp_p
     sent = pickle.dumps(before)
     assert SECRET.encode() not in sent
     assert np.array_equal(pickle.loads(sent)[:], far[:60])
-    assert earlier(far, fingerprint(before)).shape == (60, 2)
+    assert prefixes(far) == [fingerprint(before), fingerprint(far)]
 
 
 def test_the_array_that_travels_to_workers_holds_no_secret(remote):

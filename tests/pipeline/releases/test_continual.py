@@ -24,6 +24,7 @@ from blockveil.pipeline.base.errors import (
 )
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.content import array_digest
+from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.data.history import history_of
 from blockveil.pipeline.ledger import Ledger
@@ -47,6 +48,8 @@ from tests import support, warm
 FIRST = date(2026, 11, 1)
 SECTION = "\n[continual]\nnights = 4\nfirst = 2026-11-01\n"
 VALUES = support.records(400)
+
+KEY = ContentKey(bytes(range(32)))
 
 
 def on(number):
@@ -216,15 +219,15 @@ def test_histories_and_where_nights_end_are_the_same_whatever_the_chunks(tmp_pat
     digests = []
     for rows in (100, 130, 130, 200):
         grow(tmp_path, rows)
-        digests.append(history_of(open_records(loaded)).digest)
+        digests.append(history_of(open_records(loaded), KEY).digest)
     grow(tmp_path, 200, chunks)
     monkeypatch.setattr("blockveil.pipeline.data.history._BYTES", 500)
-    found = history_of(open_records(loaded), digests)
+    found = history_of(open_records(loaded), KEY, digests)
     assert (found.digest, found.ends) == (digests[-1], (100, 130, 130, 200))
-    own = history_of(open_records(loaded), digests[:1], digests[1])
+    own = history_of(open_records(loaded), KEY, digests[:1], digests[1])
     assert (own.digest, own.ends) == (digests[1], (100, 130))
     with pytest.raises(DataError, match="do not begin"):
-        history_of(open_records(loaded), digests[::-1])
+        history_of(open_records(loaded), KEY, digests[::-1])
 
 
 def test_compute_settings_and_chunks_do_not_change_a_bit_of_a_night(tmp_path, monkeypatch):

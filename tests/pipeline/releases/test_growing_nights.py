@@ -10,7 +10,7 @@ import zarr
 
 from blockveil.engine.answers.gram import partial_gram
 from blockveil.pipeline import report
-from blockveil.pipeline.base.errors import BlockveilError, DataError, ReleaseConflict
+from blockveil.pipeline.base.errors import LedgerError, ReleaseConflict
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.data.datasets import open_records
@@ -22,8 +22,10 @@ from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.contents import Contents
 from blockveil.pipeline.releases.growing import growth_of
 from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.renewing import ReleaseLedgers
 from tests import support
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
@@ -132,7 +134,7 @@ def erase(folder, persons, layout="rows"):
     loaded = people.configure(
         folder, grown.COLUMNS, unit=grown.UNITS["chosen"], append=True, late="next", layout=layout
     )
-    erasing.erase(look(loaded), persons, lambda *_: None)
+    erasing.erase(look(loaded), persons, lambda *_: None, ReleaseLedgers())
 
 
 def grow_by_person(folder, number, layout="rows"):
@@ -159,7 +161,8 @@ def test_a_series_goes_on_after_an_erasure_with_the_nights_where_they_were_among
         held.append([rows for _, rows in grown.opened(tmp_path).manifest.parts])
         plan = as_begun(make_plan(loaded, FIRST + timedelta(days=number)), Ledger(loaded.ledger_url))
         workspace = Workspace.open(plan)
-        growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, open_records(loaded))
+        contents = Contents.of(workspace.ledger, workspace.keys)
+        growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, open_records(loaded), contents)
         levels = plan.series.levels
         borders = np.cumsum([0, *held[-1]])
         expected = [borders[max(0, number + 1 - age)] for age in reversed(levels.ages[1:])]
@@ -169,45 +172,20 @@ def test_a_series_goes_on_after_an_erasure_with_the_nights_where_they_were_among
     assert held[-1][:3] != held[2]  # rows of the first nights are gone
 
 
-def test_a_night_whose_records_were_erased_before_it_was_finished_is_refused_in_words(tmp_path):
-    loaded = of_persons(tmp_path, "continual = {nights = 4, first = 2026-11-01}")
-    grow_by_person(tmp_path, 0)
-    run(loaded, 0)
-    grow_by_person(tmp_path, 1)
-    workspace = Workspace.open(make_plan(loaded, FIRST + timedelta(days=1)))
-    reserved = charged_steps.reserve(workspace, "killed")
-    erase(tmp_path, [3, 17])
-    with pytest.raises(DataError, match="Some of the records with which this night began were erased"):
-        run(loaded, 1)
-    assert workspace.ledger.void_if_reserved(reserved.charge.charge_id, "erased")
-    assert run(loaded, 1).resumed is None
-
-
-def test_a_single_night_that_was_begun_before_an_erasure_is_not_finished_on_other_records(tmp_path):
-    loaded = of_persons(tmp_path)
-    grow_by_person(tmp_path, 0)
-    workspace = Workspace.open(make_plan(loaded, FIRST))
-    charged_steps.measure(workspace, charged_steps.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None)
-    erase(tmp_path, [3])
-    with pytest.raises(ReleaseConflict, match="another specification"):
-        run(loaded, 0)
-    assert run(loaded, 1).resumed is None
-
-
-def test_a_release_that_reads_while_units_are_erased_is_not_published(tmp_path):
+def test_units_are_not_erased_while_a_release_reads_their_records(tmp_path):
     loaded = of_persons(tmp_path)
     grow_by_person(tmp_path, 0)
 
     class ErasedMeanwhile(ThreadCompute):
         def hold(self, graph, report):
             held = super().hold(graph, report)
-            erase(tmp_path, [3])
+            with pytest.raises(LedgerError, match="is RESERVED"):
+                erase(tmp_path, [3])
             return held
 
-    with pytest.raises(BlockveilError):
-        run_release(make_plan(loaded, FIRST), ErasedMeanwhile(1), "test", lambda *_: None)
-    assert Ledger(loaded.ledger_url).budget("people").spent.loss == 0
-    assert run(loaded, 0).resumed is None
+    run_release(make_plan(loaded, FIRST), ErasedMeanwhile(1), "test", lambda *_: None)
+    erase(tmp_path, [3])
+    assert 3 not in grown.records(tmp_path)[:, 0]
 
 
 def test_a_reservation_from_before_an_append_is_used_for_the_records_that_it_was_for(tmp_path):

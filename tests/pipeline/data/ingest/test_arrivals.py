@@ -15,6 +15,7 @@ from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.data.ingest import erasing, ingest_run, readers, store_writer
 from blockveil.pipeline.data.ingest.arrivals import up_to
 from blockveil.pipeline.data.ingest.store_contract import Contract
+from blockveil.pipeline.releases.renewing import ReleaseLedgers
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.database_support import Database
@@ -215,7 +216,7 @@ def test_a_unit_that_was_deleted_and_erased_does_not_stop_the_next_append(tmp_pa
     database.execute(f"DELETE FROM visits WHERE person = {person}")
     with pytest.raises(DataError, match="other rows than before"):
         append(loaded, 3)
-    erasing.erase(ingest_run.look(loaded, needed=False), [person], lambda *_: None)
+    erasing.erase(ingest_run.look(loaded, needed=False), [person], lambda *_: None, ReleaseLedgers())
     append(loaded, 3)
     assert person not in grown.records(tmp_path)[:, 0]
 

@@ -13,6 +13,7 @@ from blockveil.pipeline.data.ingest import erasing, readers, source_rows
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest import store_writer as writing
 from blockveil.pipeline.data.ingest.ingest_run import look
+from blockveil.pipeline.releases.renewing import ReleaseLedgers
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.test_append_kills import Killed, kill_at, states_of_kills
@@ -40,7 +41,7 @@ def append(folder, number, layout="rows", without=()):
 
 
 def erase(folder, units=tuple(GONE), layout="rows"):
-    return erasing.erase(look(configure(folder, layout), needed=False), units, lambda *_: None)
+    return erasing.erase(look(configure(folder, layout), needed=False), units, lambda *_: None, ReleaseLedgers())
 
 
 def on_disk(folder):
@@ -136,10 +137,10 @@ def test_units_are_erased_by_any_spelling_that_an_ingest_takes(tmp_path):
     loaded = people.configure(named, columns, unit=unit, append=True, late="next")
     people.run(loaded)
     rows = len(grown.records(named))
-    found = erasing.erase(look(loaded), ["p-3"], lambda *_: None)
+    found = erasing.erase(look(loaded), ["p-3"], lambda *_: None, ReleaseLedgers())
     assert (found.units, rows - len(grown.records(named))) == (1, found.rows)
     with pytest.raises(DataError, match="Identifier 2 of those to erase is no unit of type"):
-        erasing.erase(look(loaded), ["p-4", "p-5 "], lambda *_: None)
+        erasing.erase(look(loaded), ["p-4", "p-5 "], lambda *_: None, ReleaseLedgers())
 
 
 @pytest.mark.parametrize("wrong", ["7.5", "7e0", "seven", "7\u00a0", "٧", str(2**63), "9007199254740993.0", ""])
@@ -247,4 +248,4 @@ def test_a_store_that_does_not_keep_whose_its_rows_are_is_refused(tmp_path, unit
     loaded = people.configure(tmp_path, grown.COLUMNS, unit=unit)
     people.run(loaded)
     with pytest.raises(BlockveilError, match="does not keep whose the stored rows are"):
-        erasing.erase(look(loaded), [1], lambda *_: None)
+        erasing.erase(look(loaded), [1], lambda *_: None, ReleaseLedgers())

@@ -16,6 +16,7 @@ from blockveil.pipeline.data.ingest.identity_key import EncryptedFile, IdentityK
 from blockveil.pipeline.data.ingest.ingest_run import look
 from blockveil.pipeline.data.ingest.late_rows import digests_of
 from blockveil.pipeline.data.ingest.units import Digester
+from blockveil.pipeline.releases.renewing import ReleaseLedgers
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.test_append_kills import Killed, kill_at
@@ -29,7 +30,7 @@ def erased_store(folder):
     for night in range(2):
         grown.put(folder, night)
         people.run(grown.configure(folder))
-    erasing.erase(look(grown.configure(folder)), GONE, lambda *_: None)
+    erasing.erase(look(grown.configure(folder)), GONE, lambda *_: None, ReleaseLedgers())
     return folder
 
 

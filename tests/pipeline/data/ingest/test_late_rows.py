@@ -13,6 +13,7 @@ from blockveil.pipeline.base.errors import DataError, StoreError
 from blockveil.pipeline.data.ingest import erasing, growth_state, ingest_run, readers, store_writer
 from blockveil.pipeline.data.ingest.late_rows import Unseen, among, digests_of, joined
 from blockveil.pipeline.data.ingest.store_contract import Contract
+from blockveil.pipeline.releases.renewing import ReleaseLedgers
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.database_support import Database
@@ -100,7 +101,7 @@ def test_erased_rows_stay_away_and_late_ones_of_others_are_not_lost(tmp_path, da
     database.execute(f"DELETE FROM visits WHERE person = {person}")
     with pytest.raises(DataError, match="has other rows than before"):
         append(loaded, 3)
-    erasing.erase(ingest_run.look(loaded, needed=False), [person], lambda *_: None)
+    erasing.erase(ingest_run.look(loaded, needed=False), [person], lambda *_: None, ReleaseLedgers())
     append(loaded, 3)
     found = grown.records(tmp_path)
     assert person not in found[:, 0]
@@ -228,5 +229,5 @@ def test_what_the_state_names_is_not_written_again_where_an_append_or_an_erasure
     with pytest.raises(pytest.fail.Exception):
         append(loaded, 2)
     with pytest.raises(pytest.fail.Exception):
-        erasing.erase(ingest_run.look(loaded, needed=False), [10**9], lambda *_: None)
+        erasing.erase(ingest_run.look(loaded, needed=False), [10**9], lambda *_: None, ReleaseLedgers())
     assert kept.read_bytes() == before

@@ -1,0 +1,111 @@
+"""The key under which a ledger has digests of records, and what became of digests under keys before it.
+
+One key serves all stores of a ledger, so that records which stand under another part or data set are found. It is a
+secret of the key store, made when the first release needs it. The number of renewals in the ledger names the key in
+use, so a process that read the ledger before an erasure cannot book a digest under the key that is destroyed: the
+ledger refuses a charge of another number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from blockveil.pipeline.base.errors import DataError, KeyLost
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.content_key import ContentKey
+from blockveil.pipeline.data.datasets import Dataset
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.entries import Entry
+from blockveil.pipeline.ledger.renewals import Renewals
+from blockveil.pipeline.releases.keys import NoiseKeys, content_keys
+
+
+@dataclass(frozen=True, repr=False)
+class Contents:
+    """Digests of records as a ledger has them.
+
+    Attributes
+    ----------
+    key
+        The key in use.
+    renewals
+        Which digest took the place of which.
+    """
+
+    key: ContentKey
+    renewals: Renewals
+
+    def __repr__(self) -> str:
+        """Show nothing."""
+        return "Contents()"
+
+    @classmethod
+    def of(cls, ledger: Ledger, keys: NoiseKeys) -> Contents:
+        """Those of a ledger and the key store of its releases; its first key is made here.
+
+        Raises
+        ------
+        KeyLost
+            The key in use is not in the key store.
+        LedgerError, StoreError
+            The ledger or the key store cannot be read.
+        """
+        renewals, keys = ledger.renewals(), content_keys(keys)
+        name = key_name(ledger.first(), renewals.generation)
+        secret = keys.read(name)
+        if secret is None and renewals.check_value is None:
+            secret = keys.create(name)
+        if secret is None or renewals.check_value not in (None, ContentKey(secret).check_value):
+            raise KeyLost(
+                "The key of what the ledger says of records is not in the key store",
+                "Without it nobody knows which records earlier nights were of",
+                "Restore the key store, as it was after the last erasure",
+            )
+        return cls(ContentKey(secret), renewals)
+
+    def as_charged(self, dataset: Dataset, reserved: Entry | None) -> Dataset:
+        """Records as they were when a charge was reserved, where others were appended since.
+
+        Parameters
+        ----------
+        dataset
+            The records as they are.
+        reserved
+            Entry of a charge that stands; None where there is none.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be read.
+        """
+        wanted = None if reserved is None else self.renewals.now(reserved, "fingerprint")
+        return dataset if wanted is None else dataset.as_of(wanted, self.key)
+
+    def fingerprint(self, dataset: Dataset, reserved: Entry | None) -> str:
+        """Fingerprint of records, as a charge that stands has it where it is of the same ones."""
+        found = self.key.fingerprint(dataset.fingerprint)
+        if reserved is not None and self.renewals.now(reserved, "fingerprint") == found:
+            return str(reserved.payload["spec"]["data"]["fingerprint"])
+        return found
+
+    def described(self, loaded: LoadedConfig, dataset: Dataset) -> dict[str, str]:
+        """Where an erasure finds records, and what tells the key of their digests: for the ledger alone."""
+        store_id = {} if dataset.store_id is None else {"store_id": dataset.store_id}
+        place = {"store": str(loaded.store), "array": loaded.config.data.array, **store_id}
+        return {**place, "check": self.key.check_value}
+
+    def require_whole(self, reserved: Entry | None) -> None:
+        """Refuse to draw the noise of a charge for fewer records than it was reserved for; DataError."""
+        if reserved is not None and reserved.charge_id in self.renewals.erased:
+            raise DataError(
+                "Some of the records with which this night began were erased",
+                "A night is finished with the records that its charge is for, or not at all",
+                "Give its charge back with `blockveil ledger void` if it is RESERVED, and run again; if it is "
+                "COMMITTED, release another date",
+            )
+
+
+def key_name(first: str, generation: int) -> str:
+    """Name of a key in the key store, by the first entry of the ledger and the number of renewals."""
+    return hashlib.sha256(f"blockveil content key {first} {generation}".encode()).hexdigest()[:32]
