@@ -50,7 +50,7 @@ def test_the_example_of_a_budget_is_true():
 
 def test_the_example_of_parts_is_true():
     cap, mu, tally = Cap(3.0, 1e-5), gaussian_mu(1.0, 1e-6), Tally()
-    ticks, days = Ticks.of(Loss(mu, 0.0, 1e-24)), [Part("people", "day", day) for day in "123"]
+    ticks, days = Ticks.of(Loss(mu, 0.0, 1e-24)), [Part("people", "day", day, "whole") for day in "123"]
     for day in days:
         assert tally.nights(cap, ticks, day) == 9
         for _ in range(9):

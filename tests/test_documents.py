@@ -125,20 +125,6 @@ def test_the_workflow_runs_what_ci_runs_on_every_supported_python_and_the_ranges
     assert ranges["steps"][-1]["run"].startswith("make ${{ matrix.make }} ")
 
 
-def test_every_older_word_leads_to_a_term_that_the_documentation_uses():
-    glossary = ROOT / "docs" / "glossary.md"
-    terms, _, older = glossary.read_text().partition("## Older words")
-    rows = re.findall(r"(?m)^\| (.+?) \| (.+) \|$", older)[1:]
-    words = [word for word, _ in rows]
-    assert words == sorted(words, key=lambda word: word.lower().strip("`"))
-    pages = [page for page in glossary.parent.rglob("*.md") if page != glossary]
-    used = " ".join([terms, *(page.read_text() for page in pages)]).lower()
-    for word, see in rows:
-        assert f"\n| {word.lower()} |" not in terms.lower()
-        term = re.split(r"[,:(]| of | above | that ", see.lower())[0].strip().strip("`")
-        assert see.startswith("[") or term in used, f"{word!r} leads to {term!r}, which no page uses"
-
-
 @pytest.mark.parametrize("recipe", ["mechanism", "query", "ledger", "key-store"])
 def test_every_file_that_a_recipe_names_is_there(recipe):
     text = (ROOT / "docs" / "contributing" / f"{recipe}.md").read_text()

@@ -140,7 +140,6 @@ def _alone(home: Path) -> Iterator[None]:
     """Let one process serve from a Prefect home: what is left running at its start is then known to be dead."""
     descriptor = os.open(home / "blockveil-serve.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor) as lock:
-        os.fchmod(descriptor, 0o600)  # whoever may read it could hold it; an earlier version made it with another mode
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             taken = False

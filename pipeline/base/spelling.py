@@ -71,12 +71,6 @@ def alike(text: str) -> str:
     return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", plain))
 
 
-def type_of(text: str) -> PartType | None:
-    """The narrowest type of which a text is a spelling; None where it is none."""
-    narrowest: tuple[PartType, ...] = ("whole", "date", "text")
-    return next((kind for kind in narrowest if is_canonical(text, kind)), None)
-
-
 def _in_the_calendar(text: str) -> bool:
     try:
         date.fromisoformat(text)

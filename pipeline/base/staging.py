@@ -19,8 +19,7 @@ import weakref
 from pathlib import Path
 
 _LOCK = ".lock"
-# The second form is that of earlier versions. They held no lock; what is left of them is an attempt's that was killed.
-_NAME = re.compile(r"\.staging-\w+-[0-9a-f]{12}|\.staging-\w+-\w+-\d+-[0-9a-f]+")
+_NAME = re.compile(r"\.staging-\w+-[0-9a-f]{12}")
 
 
 class Held:
@@ -130,8 +129,8 @@ def _removed(path: Path) -> bool:
         except FileNotFoundError:
             if not path.exists():  # gone meanwhile
                 return False
-            # An earlier version's folder; or another sweep took a lock that was not held yet, and the attempt makes it
-            # again just now. Whoever has the lock knows.
+            # Another sweep took a lock that was not held yet, and the attempt makes it again just now. Whoever has the
+            # lock knows.
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.ELOOP):

@@ -23,10 +23,6 @@ can be taken for each other; without the list, letters of two alphabets or cases
 in two ways by two exports is in a part of the list at most once. Under two lists it may be in one of each, so these are
 two columns.
 
-**Charges of earlier versions** say no type. Where all values of a column that they name are spellings of the same
-narrowest type, each record of that type was in the part of its spelling or in none, so they are charges by the column
-of that type. Else they are charges by a column of their own. Among themselves they count as they did.
-
 For the same reason a charge is a unit's first one where none was of all records, nor of its own part.
 
 **Source**: McSherry, 2009, Theorem 4 (parallel composition); Feldman and Zrnic, 2021 (filters of each individual).
@@ -36,21 +32,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.printable import visible
-from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical, type_of
+from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Chargeable, Ticks
 
-Column = tuple[str, str]
-"""Data set and column."""
-
 Group = tuple[str, str, str]
-"""Data set, column and type; no type for charges of earlier versions whose values are not all of one type."""
+"""Data set, column and type."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,7 @@ class Part:
     listed
         Digest of the list of all values of a column of texts; None of other types.
     type
-        Declared type of the column; None in charges of earlier versions, and where it is not known.
+        Declared type of the column; None where it is not known. A charge is never of such a part.
     """
 
     dataset: str
@@ -98,16 +90,12 @@ class Part:
             found = json.loads(text) if isinstance(text, str) else None
         except (ValueError, RecursionError):
             return None
-        if not (isinstance(found, list) and len(found) in (3, 4, 5) and all(isinstance(item, str) for item in found)):
+        if not (isinstance(found, list) and len(found) in (4, 5) and all(isinstance(item, str) for item in found)):
             return None
         part = cls(*found)
-        spelled = part.type is None or (part.type in TYPES and is_canonical(part.value, part.type))
+        spelled = part.type in TYPES and is_canonical(part.value, part.type)
         spelled &= (part.type == "text") == (part.listed is not None)
         return part if spelled and part.text == text else None
-
-    def is_that_of(self, other: Part) -> bool:
-        """Whether another part holds the same records; one of an earlier version does where its text is the same."""
-        return self == other or (None in (self.type, other.type) and replace(self, type=other.type) == other)
 
 
 @dataclass(frozen=True)
@@ -147,9 +135,7 @@ class Tally:
     charges: int = 0
     _all: Sum = Sum()
     _groups: dict[Group, dict[str, Sum]] = field(default_factory=dict)
-    _untyped: dict[Column, dict[str, Sum]] = field(default_factory=dict)
     _known: dict[Group, Sum] = field(default_factory=dict, compare=False)
-    _types: dict[Column, Counter[str]] = field(default_factory=dict, compare=False)
 
     def add(self, ticks: Ticks, part: Part | None = None, charges: int = 1) -> None:
         """Book charges of a part, or give some back."""
@@ -157,8 +143,6 @@ class Tally:
         more = Sum(ticks, charges)
         if part is None:
             self._all = self._all + more
-        elif part.type is None:
-            self._add_untyped((part.dataset, part.column), part.value, more)
         else:
             self._book(part.group, part.value, more)
 
@@ -173,27 +157,6 @@ class Tally:
             known = self._known.pop(group)  # found again among all values where something was given back
             if more.is_positive:
                 self._known[group] = _larger([known, found])
-
-    def _add_untyped(self, column: Column, value: str, more: Sum) -> None:
-        """Charges of an earlier version: by the column of the type that all of their values have."""
-        values, types = self._untyped.setdefault(column, {}), self._types.setdefault(column, Counter())
-        before, group = dict(values), self._group(column)
-        found = values.pop(value, _NONE) + more
-        types[type_of(value) or ""] += (found != _NONE) - (value in before)
-        if found != _NONE:
-            values[value] = found
-        if self._group(column) == group:
-            self._book(group, value, more)
-            return
-        for each, charged in before.items():
-            self._book(group, each, -charged)
-        for each, charged in values.items():
-            self._book(self._group(column), each, charged)
-
-    def _group(self, column: Column) -> Group:
-        """Where the charges of earlier versions by a column are booked."""
-        found = [kind for kind, count in self._types[column].items() if count]
-        return (*column, found[0] if len(found) == 1 else "")
 
     @property
     def total(self) -> Sum:

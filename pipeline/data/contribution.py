@@ -13,11 +13,11 @@ from typing import Any, Literal, get_args
 from blockveil.pipeline.config import ReleaseConfig
 from blockveil.pipeline.data.ingest.store_contract import Contract, Late
 
-Rule = Literal["declared", "row", "choose", "sum", "mean", "bounded", "unknown"]
+Rule = Literal["declared", "row", "choose", "sum", "mean", "unknown"]
 """How the rows of a unit were bounded: only the config says that a row is a unit; an ingest took each row as one, chose
-rows, added or averaged them, or did one of these three; or the release does not say."""
+rows, added or averaged them; or the release does not say."""
 
-_RULES: tuple[Rule, ...] = ("declared", "row", "choose", "sum", "mean", "bounded")
+_RULES: tuple[Rule, ...] = ("declared", "row", "choose", "sum", "mean")
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Contribution:
         unit, charged = config.privacy.unit, config.privacy.rows_per_unit or 1
         if contract is None:
             return cls(unit, charged, charged, "declared", False)
-        return cls(unit, contract.rows_per_unit, charged, contract.rule, contract.dropping, contract.late)
+        return cls(unit, contract.rows_per_unit, charged, contract.by, contract.dropping, contract.late)
 
     @classmethod
     def read(cls, guarantee: Mapping[str, Any]) -> Contribution:
-        """Contribution that a release states in its attribute ``guarantee``; earlier releases state none."""
+        """Contribution that a release states in its attribute ``guarantee``; unknown where it states none."""
         stated = guarantee.get("contribution")
         unit = str(guarantee.get("privacy_unit", "a unit"))
         if not isinstance(stated, Mapping) or stated.get("rule") not in _RULES:
@@ -71,7 +71,7 @@ class Contribution:
     @property
     def drops_excess(self) -> bool | None:
         """Whether rows of a unit beyond its bound were left out; None where that is not known."""
-        return None if self.rule in ("bounded", "unknown") else self.rule == "choose"
+        return None if self.rule == "unknown" else self.rule == "choose"
 
     def facts(self) -> dict[str, Any]:
         """The same as plain JSON values, all of them public."""
@@ -97,8 +97,6 @@ class Contribution:
             "dropped its further rows.",
             "sum": "The ingest added up all rows of a unit to one record; none was dropped for being one too many.",
             "mean": "The ingest averaged all rows of a unit to one record; none was dropped for being one too many.",
-            "bounded": "The ingest kept one row of each unit, or made one record of all its rows; the store does not "
-            "say which.",
             "unknown": "This release does not say how the rows of a unit were bounded.",
         }[self.rule]
         if self.charged_rows > self.rows:

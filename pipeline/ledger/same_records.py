@@ -54,7 +54,7 @@ def found(
     dataset = _dataset(release_id)
     for one in same:
         other = one.of_part
-        if part is not None and other is not None and part.dataset == other.dataset and not part.is_that_of(other):
+        if part is not None and other is not None and part.dataset == other.dataset and part != other:
             raise refusals.other_part(str(one.release_id), other)
     elsewhere = [one for one in same if (_dataset(str(one.release_id)), one.dataset) != (dataset, budget)]
     named = [{"release": one.release_id, "budget": one.dataset} for one in elsewhere[:_MOST]]

@@ -143,6 +143,6 @@ def check_paid(
             raise refusals.underpaid(str(known.release_id))
         payer = first
     # One that says no part, or none that can be read, counts as of all records, which is more.
-    other = known.part is not None if part is None else not (known.of_part or part).is_that_of(part)
+    other = known.part is not None if part is None else (known.of_part or part) != part
     if other or (known.dataset, payer.dataset) != (dataset, dataset) or not cap.covers(charge, payer.ticks):
         raise refusals.underpaid(str(known.release_id))

@@ -7,12 +7,13 @@ as units.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import DataError, StoreError
-from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical, type_of
+from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.data.sparse_store import Form, Stored
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from blockveil.pipeline.config.map_columns import MappedColumn
 
 ATTRIBUTE = "blockveil ingest"
+
+FORMAT = 1
+"""Version of what a store says of itself and of how it is kept; the only one that this version of the package reads."""
 
 By = Literal["row", "choose", "sum", "mean"]
 Late = Literal["next", "refuse"]
@@ -38,14 +42,14 @@ class Only:
     column, equals
         The column, and the one spelling of the value.
     type
-        Declared type of the column; None in stores of earlier versions.
+        Declared type of the column.
     listed
         Digest of the list of all values of a column of texts; None of other types.
     """
 
     column: str
     equals: str
-    type: PartType | None = None
+    type: PartType
     listed: str | None = None
 
     @property
@@ -53,18 +57,11 @@ class Only:
         """Whether an ingest can have written it."""
         texts = all(isinstance(text, str) and text != "" for text in (self.column, self.equals))
         listed = isinstance(self.listed, str) if self.type == "text" else self.listed is None
-        return texts and listed and (self.type is None or (self.type in TYPES and is_canonical(self.equals, self.type)))
+        return texts and listed and self.type in TYPES and is_canonical(self.equals, self.type)
 
-    def part(self, dataset: str) -> Part | None:
-        """Part of the records of a data set that the store holds; None where its spelling is that of no type.
-
-        A store of an earlier version holds the records whose text was the stored one. Where that is a spelling of a
-        type, none of them has another value of that type.
-        """
-        kind = self.type or type_of(self.equals)
-        if kind is None or (kind == "text") != (self.listed is not None):
-            return None
-        return Part(dataset, self.column, self.equals, kind, self.listed)
+    def part(self, dataset: str) -> Part:
+        """Part of the records of a data set that the store holds."""
+        return Part(dataset, self.column, self.equals, self.type, self.listed)
 
 
 @dataclass(frozen=True)
@@ -133,14 +130,14 @@ class Contract:
         Private, as the store is.
     store_id
         Random name of the store, 32 hexadecimal digits, written once: it says which records, and nothing about them.
+    by
+        How the rows of a unit were bounded.
     only
         What all records that were kept have in a column; None where all values were kept.
-    by
-        How the rows of a unit were bounded; None in a store of an earlier version, which does not say.
     late
         What becomes of files that come late, of a store that grows; None of one that does not.
     maps
-        Origins of the columns that public maps made; none in a store of an earlier version.
+        Origins of the columns that public maps made.
     """
 
     unit: str
@@ -150,8 +147,8 @@ class Contract:
     columns: tuple[str, ...]
     spec: str
     store_id: str
+    by: By
     only: Only | None = None
-    by: By | None = None
     late: Late | None = None
     maps: tuple[MapOrigin, ...] = ()
 
@@ -159,15 +156,6 @@ class Contract:
     def grows(self) -> bool:
         """Whether records are appended to the store."""
         return self.late is not None
-
-    @property
-    def rule(self) -> Literal["row", "choose", "sum", "mean", "bounded"]:
-        """How the rows of a unit were bounded, as far as the store says it."""
-        if self.by is not None:
-            return self.by
-        if not self.grouped:
-            return "row"
-        return "choose" if self.rows_per_unit > 1 else "bounded"
 
     @classmethod
     def made(cls, config: IngestConfig, spec: str, store_id: str) -> Contract:
@@ -181,7 +169,7 @@ class Contract:
         bounded, late = config.rows_per_unit, config.ingest.late
         maps = tuple(MapOrigin.declared(column) for column in config.columns if isinstance(column, MappedColumn))
         return cls(
-            config.unit.name, bounded, grouped, config.drops, config.outputs, spec, store_id, only, by, late, maps
+            config.unit.name, bounded, grouped, config.drops, config.outputs, spec, store_id, by, only, late, maps
         )
 
     @classmethod
@@ -191,20 +179,21 @@ class Contract:
         Raises
         ------
         StoreError
-            The attribute is damaged.
+            The attribute is damaged, or the store is of another format.
         """
         found: Any = array.attrs.get(ATTRIBUTE)
         if found is None:
             return None
+        _check_format(found)
         try:
-            fields = dict(found)
+            fields = {name: value for name, value in dict(found).items() if name != "format"}
             only = None if "only" not in fields else Only(**fields["only"])
             maps = tuple(MapOrigin(**each) for each in fields.get("maps", ()))
             contract = cls(**{**fields, "columns": tuple(fields["columns"]), "only": only, "maps": maps})
             types = (str, int, bool, bool, tuple, str, str)
             valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=False))
             valid &= _STORE_ID.fullmatch(contract.store_id) is not None and (only is None or only.is_valid)
-            valid &= contract.by is None or contract.by in (_GROUPED if contract.grouped else ("row",))
+            valid &= contract.by in (_GROUPED if contract.grouped else ("row",))
             valid &= contract.by not in ("sum", "mean") or (contract.rows_per_unit == 1 and not contract.grows)
             valid &= contract.late in (None, *get_args(Late)) and all(each.is_valid for each in maps)
         except (TypeError, KeyError, ValueError):
@@ -219,17 +208,11 @@ class Contract:
 
     def attributes(self) -> dict[str, Any]:
         """The same as plain JSON values."""
-        stated = {**asdict(self), "columns": list(self.columns)}
-        del stated["only"], stated["maps"]
-        if self.maps:
-            stated["maps"] = [each.plain for each in self.maps]
-        if self.by is None:
-            del stated["by"]
-        if not self.grows:  # a store that does not grow has the contract that it had before stores could grow
-            del stated["late"]
+        stated = {**asdict(self), "columns": list(self.columns), "maps": [each.plain for each in self.maps]}
         if self.only is not None:
             stated["only"] = {name: value for name, value in asdict(self.only).items() if value is not None}
-        return {ATTRIBUTE: stated}
+        written = {name: value for name, value in stated.items() if value is not None and value != []}
+        return {ATTRIBUTE: {"format": FORMAT, **written}}
 
     def check(self, config: ReleaseConfig) -> None:
         """Refuse a release whose promise does not hold for these records.
@@ -277,12 +260,6 @@ class Contract:
                 "A release is of a part of the records where an ingest kept the records of one value alone",
                 f'Ingest with only = {{ column = "{part_of}", type = ..., equals = ... }}, or correct data.part_of',
             )
-        if self.only.part("") is None:
-            raise DataError(
-                f'data.part_of = "{part_of}" with a store of an earlier version, which says no type of the column',
-                "The value of a part has one spelling, and that of the store is the spelling of no type",
-                "Ingest the records again with only.type, or leave data.part_of out",
-            )
         if self.grouped:
             raise DataError(
                 f'data.part_of = "{part_of}" with records that were ingested by the column of their unit',
@@ -311,3 +288,21 @@ class Contract:
                 "The place of a row would follow from who else is in the data",
                 "Ask for sums, or ingest records that are units of their own",
             )
+
+
+def _check_format(found: object) -> None:
+    """Refuse a store of another version; what is no table at all is damaged."""
+    made = found.get("format") if isinstance(found, Mapping) else FORMAT
+    if made == FORMAT:
+        return
+    if isinstance(made, int) and made > FORMAT:
+        raise StoreError(
+            "The records were ingested by a later version of Blockveil",
+            "An earlier version could misread whose they are",
+            "Use the later version",
+        )
+    raise StoreError(
+        "The records were ingested by an earlier version of Blockveil",
+        "Only the version that ingested them reads whose they are",
+        "Finish their nights with that version, then ingest the records again",
+    )

@@ -48,16 +48,6 @@ def largest(*ticks):
     return Ticks(*(max(parts) for parts in zip(*map(astuple, ticks), strict=True)))
 
 
-def earlier(ledger, night, value, spec=None):
-    """Reserve as an earlier version did, which wrote no type; the charge."""
-    spec, charge = spec or {}, digest([night])[:32]
-    payload = {"spec": spec, "spec_digest": digest(spec), "event": {}, "attempt": "earlier"}
-    part = Part("people", "day", value)
-    with ledger._database.transaction() as connection:
-        ledger._append(connection, "RESERVED", "people", payload, f"people/covariance/{night}", charge, ONE, part=part)
-    return charge
-
-
 class PartsContract:
     """Of the charges of parts by one column, the largest total counts (parallel composition)."""
 
@@ -224,49 +214,14 @@ class PartsContract:
         )  # fmt: skip
         assert "'people/covariance/1' (budget 'people')" in shared.warning
 
-    def test_charges_of_an_earlier_version_count_with_those_of_the_type_that_their_values_have(self, url):
-        ledger = grant(url, 10.0)
-        earlier(ledger, "1", "2026-11-20")
-        earlier(ledger, "2", "2026-11-21")
-        assert spent(ledger) == ONE
-        reserve(ledger, "3", part=("day", "2026-11-22", "date"))
-        assert spent(ledger) == ONE
-        reserve(ledger, "4", part=DAY)
-        assert spent(ledger) == ONE.times(2), "its part was charged by the earlier version"
-        reserve(ledger, "5", part=("day", "Friday", "text", LISTED))
-        assert spent(ledger) == ONE.times(3), "of another type is by another column"
-        assert ledger.verify().problems == []
-        assert statement(ledger.history())[-1].spent == ledger.budget("people").spent_epsilon
-
-    def test_charges_of_an_earlier_version_whose_values_are_of_no_one_type_count_as_they_did(self, url):
-        ledger = grant(url, 10.0)
-        for night, value in enumerate(("7", "07", "7 ", "a")):
-            earlier(ledger, f"old-{night}", value)
-        assert spent(ledger) == ONE, "as the earlier version counted"
-        reserve(ledger, "1", part=("day", "7", "whole"))
-        assert spent(ledger) == ONE.times(2), "the same records may be in a part of the earlier version"
-        reserve(ledger, "2", part=("day", "8", "whole"))
-        assert spent(ledger) == ONE.times(2)
-        found = statement(ledger.history())[-1].spent
-        assert found == ledger.budget("people").spent_epsilon
-        assert shown(ledger) == share(ledger)
-
-    def test_a_reservation_of_an_earlier_version_is_resumed_by_a_release_of_its_part(self, url):
-        ledger, same = grant(url, 10.0), {"data": {"fingerprint": "f" * 64}}
-        charge = earlier(ledger, "1", "2026-11-20", same)
-        assert reserve(ledger, "1", part=DAY, spec=same).charge_id == charge
-        for part in (NEXT, None):
-            with pytest.raises(LedgerError, match="part of the records"):
-                reserve(ledger, "1", part=part, spec=same)
-        assert ledger.void_if_reserved(charge, "test")
-        assert spent(ledger) == NOTHING
-
     @pytest.mark.parametrize(
         "text",
         [
             "day",
             '["people","day"]',
             '["people", "day", "1"]',
+            '["people","day","1"]',
+            '["people","day","1",null]',
             '["people","day","07","whole"]',
             '["people","day","7","number"]',
             "[" * 9000,

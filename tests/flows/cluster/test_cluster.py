@@ -252,9 +252,7 @@ def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp
     loaded = support.prepare(tmp_path, cluster="local")
     home = tmp_path / f"blockveil-{os.getuid()}"
     home.mkdir(mode=0o700)
-    host = "".join(c if c.isalnum() else "_" for c in socket.gethostname())
-    # The second has the number of a living process: in a container the next run often gets that of the one before.
-    left = [home / f".staging-scratch-{host}-{process}-ab" for process in (999999999, os.getpid())]
+    left = [home / f".staging-scratch-{number:012x}" for number in (1, os.getpid())]
 
     def leave():
         for dead in left:

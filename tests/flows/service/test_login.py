@@ -72,7 +72,6 @@ def test_an_account_without_a_home_folder_is_asked_to_name_a_place(home, monkeyp
 
 def test_nobody_else_can_hold_the_lock_of_a_service(home):
     lock = home / "blockveil-serve.lock"
-    lock.touch(0o644)  # as an earlier version made it
     with service._alone(home):
         assert stat.S_IMODE(lock.stat().st_mode) == 0o600
         with pytest.raises(ConfigError, match="Another `blockveil serve`"), service._alone(home):

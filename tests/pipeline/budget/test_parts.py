@@ -377,7 +377,7 @@ class TestRelease:
     @pytest.mark.parametrize(
         "damage",
         [
-            {"only": {"column": "day", "equals": DAYS[1]}},
+            {"only": {"column": "day", "equals": DAYS[1], "type": "date"}},
             {"only": {"column": "day", "equals": DAYS[0], "type": "text", "listed": "0" * 64}},
             {"only": None},
             {"grouped": True, "by": "choose"},
@@ -427,6 +427,8 @@ class TestRelease:
             {"column": "day", "equals": "7", "type": "text"},
             {"column": "day", "equals": "7", "type": "whole", "listed": "0" * 64},
             {"column": "day", "equals": "7", "type": ["whole"]},
+            {"column": "day", "equals": "7"},
+            {"column": "day", "equals": "7", "type": None},
         ],
     )
     def test_a_damaged_attribute_is_refused(self, visits, only):
@@ -480,33 +482,6 @@ class TestRelease:
         lines = (folder / "csv" / "a.csv").read_text().splitlines(keepends=True)
         last = max(number for number, line in enumerate(lines) if "07" in line)
         (folder / "csv" / "a.csv").write_text("".join(lines[:last] + lines[last + 1 :]))
-
-    @pytest.mark.parametrize("before", [True, False])
-    def test_a_store_of_an_earlier_version_is_charged_by_the_type_that_its_value_has(self, visits, before):
-        """It says no type. Its release may have begun before, and is then finished at no further cost."""
-        loaded = load(visits)
-        if before:
-            keep(visits, DAYS[1])
-            release(loaded, DATES[1])
-        keep(visits, DAYS[0])
-        metadata = visits / "out.zarr" / "records" / "zarr.json"
-        fields = json.loads(metadata.read_bytes())
-        del fields["attributes"]["blockveil ingest"]["only"]["type"]
-        metadata.write_text(json.dumps(fields))
-        release(loaded, DATES[0])
-        assert status(loaded).spent_epsilon == pytest.approx(1.0), "one of each day"
-        parts = [entry.of_part.type for entry in Ledger(loaded.ledger_url).history() if entry.kind == "RESERVED"]
-        assert set(parts) == {"date"}
-
-    def test_a_store_of_an_earlier_version_whose_value_has_no_spelling_is_refused(self, visits):
-        keep(visits, DAYS[0])
-        metadata = visits / "out.zarr" / "records" / "zarr.json"
-        fields = json.loads(metadata.read_bytes())
-        fields["attributes"]["blockveil ingest"]["only"] = {"column": "day", "equals": "a "}
-        metadata.write_text(json.dumps(fields))
-        with pytest.raises(DataError, match="Ingest the records again with"):
-            release(load(visits), DATES[0])
-        assert status(load(visits)).charges == 0
 
     def test_the_same_records_under_another_data_set_are_told_of(self, visits, caplog, capsys):
         keep(visits, DAYS[0])

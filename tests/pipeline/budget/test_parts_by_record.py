@@ -18,7 +18,7 @@ GRID = 1e-4
 VALUES = {("people", "day"): "abc", ("people", "ward"): "xy", ("cars", "day"): "ab"}
 RECORDS = [dict(zip(VALUES, values, strict=True)) for values in itertools.product(*VALUES.values())]
 """Every unit that there can be, by the values of its records."""
-PARTS = [None, *(Part(*group, value) for group, values in VALUES.items() for value in values)]
+PARTS = [None, *(Part(*group, value, "text") for group, values in VALUES.items() for value in values)]
 LOSSES = [Loss(0.1, 0.0, 0.0), Loss(0.3, 0.0, 0.0), Loss(0.0, 0.05, 0.0), Loss(0.0, 0.2, 0.0), Loss(0.1, 0.05, 0.0)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from blockveil.pipeline import report
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.contribution import Contribution
-from blockveil.pipeline.data.ingest.store_contract import ATTRIBUTE, Contract
+from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
@@ -115,7 +115,7 @@ def test_a_statement_says_how_many_rows_of_a_unit_a_charge_is_for(tmp_path):
     assert [line.rows_per_unit for line in statement(Ledger(loaded.ledger_url).history())] == [None, 2]
 
 
-def test_a_release_of_an_earlier_version_is_shown_without_a_claim(tmp_path):
+def test_a_release_that_does_not_state_it_is_shown_without_a_claim(tmp_path):
     outcome, _ = released(support.prepare(tmp_path))
     release = read_release(outcome.path)
     del release.attributes["guarantee"]["contribution"]
@@ -125,23 +125,9 @@ def test_a_release_of_an_earlier_version_is_shown_without_a_claim(tmp_path):
     assert "on the word of the config" not in shown.replace(release.attributes["guarantee"]["sentence"], "")
 
 
-@pytest.mark.parametrize(("most", "rule"), [(1, "bounded"), (3, "choose")])
-def test_a_store_of_an_earlier_version_says_what_follows_from_it(tmp_path, most, rule):
-    ingested(tmp_path, people.CHOOSE.format(most=most))
-    metadata = tmp_path / "out.zarr" / "records" / "zarr.json"
-    fields = json.loads(metadata.read_bytes())
-    del fields["attributes"][ATTRIBUTE]["by"]
-    metadata.write_text(json.dumps(fields))
-    more = "" if most == 1 else f", rows_per_unit = {most}"
-    outcome, _ = released(configured(tmp_path, "one person", more))
-    said = read_release(outcome.path).attributes["guarantee"]["contribution"]
-    assert said["rule"] == rule
-    assert said["excess_dropped"] is (None if rule == "bounded" else True)
-
-
 def test_what_one_unit_contributes_is_the_least_that_contract_and_config_both_hold(tmp_path):
     config = configured(tmp_path, "one person", ", rows_per_unit = 5").config
-    contract = Contract("one person", 2, True, True, ("cost", "stay"), "digest", "0" * 32, None, "choose")
+    contract = Contract("one person", 2, True, True, ("cost", "stay"), "digest", "0" * 32, "choose")
     found = Contribution.of(config, contract)
     assert (found.rows, found.charged_rows, found.dropping) == (2, 5, True)
     assert Contribution.read({"privacy_unit": "one person", "contribution": found.facts()}) == found

@@ -221,7 +221,7 @@ def test_nothing_unfinished_stays_beside_a_release_that_another_container_finish
 def test_a_night_that_is_complete_sweeps_what_killed_attempts_left_beside_it(tmp_path):
     loaded = support.prepare(tmp_path)
     outcome = run(loaded)
-    (outcome.path.parent / ".staging-7c1d-anotherhost-17-0123456789ab").mkdir()
+    (outcome.path.parent / ".staging-7c1d-0123456789ab").mkdir()
     run(loaded)
     no_trace(loaded)
 

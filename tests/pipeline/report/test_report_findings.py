@@ -237,5 +237,5 @@ def test_a_finished_release_says_how_far_each_compared_mechanism_is_from_the_bou
     rows, stated = facts.comparison_rows(found), found.attributes["mechanism"]["compared"]
     over = [f"{row['error'] / least:.4g}" if row["error"] is not None else "" for row in stated]
     assert [row["over the bound"] for row in rows] == over
-    del found.attributes["mechanism"]["least_error"]  # as releases of earlier versions are
+    del found.attributes["mechanism"]["least_error"]  # as a release of another program may be
     assert all("over the bound" not in row for row in facts.comparison_rows(found))
