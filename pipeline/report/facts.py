@@ -202,6 +202,13 @@ def beyond_two(facts: Facts) -> str:
     return f"{share:.3g} % of the {scan.entries:,} {facts.entries}; {scan.alone.tails.words} alone: {expected} %"
 
 
+_ONE_TEST = (
+    "this tests the whole matrix at once, in units of its noise, in which the widest columns decide; tests of single "
+    "numbers, and of directions in units of standard deviations, may find more"
+)
+"""Why fewer values may be found here than elsewhere in a report, in a plan or by an analysis."""
+
+
 def spectrum_line(facts: Facts) -> tuple[str, str]:
     """How many values of the spectrum stand out from the noise."""
     if facts.kind == "totals":
@@ -220,7 +227,8 @@ def spectrum_line(facts: Facts) -> tuple[str, str]:
     error = "" if found.complete or not errors.size else f"; those are known within {number(float(errors.max()))}"
     above = "none" if facts.above_noise == 0 else f"{facts.above_noise:,}"
     reach = f"what noise alone reaches in 95 of 100 releases ({number(facts.scan.noise_level)} units of noise)"
-    return "Spectrum", f"{above} of {of} {what} {'is' if facts.above_noise < 2 else 'are'} above {reach}{error}"
+    less = "" if facts.above_noise >= found.values.size else f"; {_ONE_TEST}"
+    return "Spectrum", f"{above} of {of} {what} {'is' if facts.above_noise < 2 else 'are'} above {reach}{error}{less}"
 
 
 def directions_line(facts: Facts) -> list[tuple[str, str]]:

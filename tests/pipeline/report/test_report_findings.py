@@ -239,3 +239,12 @@ def test_a_finished_release_says_how_far_each_compared_mechanism_is_from_the_bou
     assert [row["over the bound"] for row in rows] == over
     del found.attributes["mechanism"]["least_error"]  # as a release of another program may be
     assert all("over the bound" not in row for row in facts.comparison_rows(found))
+
+
+def test_fewer_eigenvalues_than_other_tests_find_are_said_to_be_of_another_test():
+    """A pair that is found beside no eigenvalue above the noise: both are true, and the line says why."""
+    pair, everything = covariance([(3, 7, 12.0)]), covariance(variances=120.0)
+    assert facts.finding(pair).startswith("1 of the 79,800 covariances")
+    assert (pair.above_noise, everything.above_noise) == (0, D)
+    assert "may find more" in facts.spectrum_line(pair)[1]
+    assert "may find more" not in facts.spectrum_line(everything)[1]
