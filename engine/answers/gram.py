@@ -23,6 +23,7 @@ from blockveil.engine.answers.float_sums import arithmetic as arithmetic  # call
 from blockveil.engine.answers.half_sums import Halves
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.records.quantiser import Quantiser
+from blockveil.engine.records.quantiser_limits import LARGEST_MULTIPLIED
 
 _READS = 5
 _Way = Arithmetic | Bytes | Halves
@@ -207,6 +208,9 @@ class _Products:
 
 def _way(largest: int) -> _Way:
     """Fastest way of this process to multiply integers of at most this size; all give the same sums."""
+    # The bound of the proof: products are below 2**40, so that at least 2**13 of them are exact in double precision.
+    if largest > LARGEST_MULTIPLIED:
+        raise ValueError(f"integers of {largest} are added but not multiplied; choose at most 20 quantisation bits")
     choice, floats = eight_bit.in_use(), arithmetic(largest)
     if choice.product is not None and largest <= eight_bit.LARGEST:
         return Bytes(choice.product, largest)

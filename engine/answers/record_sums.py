@@ -56,7 +56,7 @@ class RecordSumsQuery:
     def _by_rows(self, source: RowSource, start: int, stop: int, chunk_rows: int) -> Integers:
         clip = self.quantiser
         total = np.zeros(clip.width, dtype=np.int64)
-        # Exact: every partial sum is an integer of at most rows * K <= 2**53, for K < 2**20 and rows <= 2**21.
+        # Exact: every partial sum is an integer of at most rows * K <= 2**52, for K < 2**31 and rows <= 2**21.
         rows = max(1, _PIECE_BYTES // (8 * clip.width))
         for chunk in chunks(source, start, stop, chunk_rows, (0, clip.coordinates.dimension)):
             for first in range(0, len(chunk), rows):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates.matrices import Array, Estimate
+from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
 
@@ -46,12 +47,25 @@ class CovarianceHead:
 
 
 def covariance_head(
-    first_row: NDArray[np.int64], design: NoiseDesign, coordinates: Coordinates, public_count: int | None
+    first_row: NDArray[np.int64],
+    design: NoiseDesign,
+    coordinates: Coordinates,
+    public_count: int | None,
+    rounding: RoundingError | None = None,
 ) -> CovarianceHead:
-    """Count, mean and their errors from the first row of an augmented second moment, grid integers, shape (d + 1,)."""
+    """Count, mean and their errors from the first row of an augmented second moment, grid integers, shape (d + 1,).
+
+    Parameters
+    ----------
+    first_row
+        As described.
+    design, coordinates, public_count, rounding
+        As for :func:`.matrices.covariance`.
+    """
     row = (0, 1), (0, first_row.size)
     value = (first_row.astype(np.float64) * design.steps(*row) / design.shifted_unit)[0]
-    deviation, back = design.standard_deviations(*row)[0], coordinates.scale
+    noise, back = design.standard_deviations(*row), coordinates.scale
+    deviation = (noise if rounding is None else rounding.beside(noise, *row))[0]
     count_deviation = float(deviation[0]) if public_count is None else 0.0
     count = float(value[0]) if public_count is None else float(public_count)
     divisor = max(count, count_deviation, 1.0)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates.postprocessing import nearest_psd, symmetrise
+from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.estimates.shrunk_spectrum import noise_of_covariance, noise_of_moment, shrunk
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
@@ -30,7 +31,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A released number or array and the standard deviation of its noise, both in the unit of the answer."""
+    """A released number or array and the standard deviation of its error, both in the unit of the answer.
+
+    The error is the noise, and beside it the rounding of the records where that is stated (:mod:`.rounding_error`).
+    """
 
     value: Array
     standard_deviation: Array
@@ -59,7 +63,7 @@ class CovarianceEstimates:
     second_moment: Estimate
 
 
-def coordinate_estimate(released: Released, design: NoiseDesign) -> Estimate:
+def coordinate_estimate(released: Released, design: NoiseDesign, rounding: RoundingError | None = None) -> Estimate:
     """Answer in coordinates, from the released grid integers; both have the answer's shape.
 
     An answer of rows may have fewer of them than the design has noise for.
@@ -67,12 +71,16 @@ def coordinate_estimate(released: Released, design: NoiseDesign) -> Estimate:
     rows, columns = ((0, length) for length in released.shape)
     value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
     deviation = design.standard_deviations(rows, columns)
+    if rounding is not None:
+        deviation = rounding.beside(deviation)
     return Estimate(symmetrise(value) if design.spread.symmetric else value, deviation)
 
 
-def second_moment(released: Released, design: NoiseDesign, coordinates: Coordinates) -> Estimate:
+def second_moment(
+    released: Released, design: NoiseDesign, coordinates: Coordinates, rounding: RoundingError | None = None
+) -> Estimate:
     """Second moment about the origin in raw units, shape (d, d), from a query without a constant coordinate."""
-    return _to_raw(coordinate_estimate(released, design), coordinates)
+    return _to_raw(coordinate_estimate(released, design, rounding), coordinates)
 
 
 def second_moment_psd(
@@ -102,15 +110,26 @@ def records(released: Released, design: NoiseDesign, coordinates: Coordinates) -
     return Estimate(coordinates.origin + noisy.value @ back.T, np.sqrt(variance))
 
 
-def outer_products(released: Released, design: NoiseDesign, left: Coordinates, right: Coordinates) -> Estimate:
+def outer_products(
+    released: Released,
+    design: NoiseDesign,
+    left: Coordinates,
+    right: Coordinates,
+    rounding: RoundingError | None = None,
+) -> Estimate:
     """Sum of outer products about the two origins in raw units, shape (p, q)."""
-    noisy = coordinate_estimate(released, design)
+    noisy = coordinate_estimate(released, design, rounding)
     units = np.outer(left.to_raw(), right.to_raw())
     return Estimate(noisy.value * units, noisy.standard_deviation * units)
 
 
 def covariance(
-    released: Released, design: NoiseDesign, coordinates: Coordinates, public_count: int | None, shrinks: bool = False
+    released: Released,
+    design: NoiseDesign,
+    coordinates: Coordinates,
+    public_count: int | None,
+    shrinks: bool = False,
+    rounding: RoundingError | None = None,
 ) -> CovarianceEstimates:
     """Count, mean and covariance from an augmented second moment.
 
@@ -126,8 +145,10 @@ def covariance(
         The exact number of records where the neighbouring relation makes it public (replace-one), else None.
     shrinks
         As for :func:`second_moment_psd`.
+    rounding
+        Of the records, the constant coordinate first; it is part of standard deviations.
     """
-    noisy = coordinate_estimate(released, design)
+    noisy = coordinate_estimate(released, design, rounding)
     value, deviation = noisy.value, noisy.standard_deviation
     count_deviation = float(deviation[0, 0]) if public_count is None else 0.0
     count = float(value[0, 0]) if public_count is None else float(public_count)
@@ -176,7 +197,9 @@ def covariance_of(value: Array, public_count: int | None, count_deviation: float
     return found
 
 
-def worst_covariance_deviation(design: NoiseDesign, rows: int, back: Array | None = None) -> Array:
+def worst_covariance_deviation(
+    design: NoiseDesign, rows: int, back: Array | None = None, rounding: RoundingError | None = None
+) -> Array:
     """Largest standard deviation of the covariance's noise, in half widths, for a data set of ``rows`` records.
 
     Parameters
@@ -187,13 +210,16 @@ def worst_covariance_deviation(design: NoiseDesign, rows: int, back: Array | Non
         Number of records, public.
     back
         Map from coordinates to half widths, shape (d, d), where they are not the same.
+    rounding
+        Of the records, where they are the same; of coordinates like those of the design.
 
     Returns
     -------
     Shape (d, d): covariance noise relative to the product of two features' half widths, first order in the noise, when
     every mean lies at its bound. Reads no data.
     """
-    variance = design.entry_standard_deviation() ** 2
+    own = design.entry_standard_deviation()
+    variance = (own if rounding is None else rounding.beside(own)) ** 2
     sums = np.diag(variance[0, 1:]) if back is None else _congruence(back, np.diag(variance[0, 1:]))
     moment = variance[1:, 1:] if back is None else _mixed_variance(back, variance[1:, 1:])
     # |m_i| <= 1 and |V_ij|/n <= 1 in half widths: each of the three terms is at its largest here.

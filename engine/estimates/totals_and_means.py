@@ -21,6 +21,7 @@ import numpy as np
 from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceSums
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.estimates.matrices import Estimate, coordinate_estimate, divisor_of
+from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates, Vector
 
@@ -43,7 +44,11 @@ class TotalsEstimates:
 
 
 def totals_and_means(
-    released: Released, design: NoiseDesign, coordinates: Coordinates, public_count: int | None
+    released: Released,
+    design: NoiseDesign,
+    coordinates: Coordinates,
+    public_count: int | None,
+    rounding: RoundingError | None = None,
 ) -> TotalsEstimates:
     """Count, totals and means.
 
@@ -57,8 +62,10 @@ def totals_and_means(
         Map back to raw units.
     public_count
         The exact number of records where the neighbouring relation makes it public (replace-one), else None.
+    rounding
+        Of the records; it is part of standard deviations.
     """
-    noisy = coordinate_estimate(released, design)
+    noisy = coordinate_estimate(released, design, rounding)
     lead = int(public_count is None)
     count = float(noisy.value[0, 0]) if public_count is None else float(public_count)
     of_count = float(noisy.standard_deviation[0, 0]) if public_count is None else 0.0

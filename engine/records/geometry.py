@@ -148,7 +148,8 @@ def reaches_both_ends(coordinates: Coordinates, largest: int) -> bool:
     if coordinates.body is Body.BALL:
         return True
     sides = (coordinates.origin - coordinates.lower, coordinates.upper - coordinates.origin)
-    return all(bool(np.all(np.rint(side / coordinates.scale * largest) >= largest)) for side in sides)
+    low, high = (np.rint(side / coordinates.scale * largest) for side in sides)
+    return bool(np.all(low == high))
 
 
 def _vector(values: ArrayLike, what: str) -> Vector:

@@ -1,10 +1,10 @@
 """One pass from floats to the integers of a cube, compiled: what NumPy does in several passes, with the same result.
 
-The two kernels here are plain Python on arrays, far too slow to run as they are. Whoever has a compiler calls
+The kernels here are plain Python on arrays, far too slow to run as they are. Whoever has a compiler calls
 :func:`compiled_by` with it, and :func:`use` with what that returns; until then NumPy does the work of
 :class:`.quantiser.Quantiser`. Records whose norm is bounded, or that are seen along directions, stay with NumPy.
 
-A compiler takes a kernel alone, without functions that it calls, so both kernels write out the steps that they share.
+A compiler takes a kernel alone, without functions that it calls, so all of them write out the steps that they share.
 Each step of a kernel is one operation of IEEE arithmetic in the precision of the grid, in NumPy's order, so a compiler
 may neither contract nor reorder it. :func:`compiled_by` does not take that on trust: it compares both ways on values at
 which another rounding, cut or comparison shows, and hands out nothing that differs.
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.records.dither import BESIDE, PLACES, Dither
+from blockveil.engine.records.fine_dither import FACTORS, LEAST_PLACE, LOW_WORD, PLACE_BITS, SHIFT, STARTS, FineDither
 from blockveil.engine.records.rounding import CubeGrid, NotFiniteError, settle_missing
 
 Kernel = Callable[..., bool]
@@ -45,11 +46,14 @@ class Kernels:
     ----------
     moved
         Integers rounded at places of their own, or the starts of records alone.
+    finely_moved
+        The same at fine places.
     nearest
         Integers rounded to nearest.
     """
 
     moved: Kernel
+    finely_moved: Kernel
     nearest: Kernel
 
 
@@ -74,7 +78,7 @@ def compiled_by(compiler: Callable[[Callable[..., bool]], Kernel]) -> Kernels:
     IntegerMismatch
         The comparison failed.
     """
-    kernels = Kernels(compiler(_moved), compiler(_nearest))
+    kernels = Kernels(compiler(_moved), compiler(_finely_moved), compiler(_nearest))
     for precision in _PRECISIONS:
         for kind in _KINDS:
             for imputed in (False, True):
@@ -101,10 +105,12 @@ class OnePass:
     kernels: Kernels
     grid: CubeGrid
     stand_in: NDArray[np.float64] | None
-    dither: Dither | None
+    dither: Dither | FineDither | None
 
     @classmethod
-    def of(cls, grid: CubeGrid, stand_in: NDArray[np.float64] | None, dither: Dither | None) -> OnePass | None:
+    def of(
+        cls, grid: CubeGrid, stand_in: NDArray[np.float64] | None, dither: Dither | FineDither | None
+    ) -> OnePass | None:
         """Such a pass; None where this process has no kernels, or where there is no feature."""
         return cls(_in_use[0], grid, stand_in, dither) if _in_use and grid.steps.size else None
 
@@ -143,7 +149,8 @@ class OnePass:
             for rows, values in self._pieces(records):
                 self._done(self.kernels.nearest(values, *self._constants(), lead, integers[rows]))
             return
-        if starts is not None and (starts.shape != (count,) or np.any((starts < 0) | (starts >= PLACES))):
+        below = PLACES if isinstance(self.dither, Dither) else STARTS
+        if starts is not None and (starts.shape != (count,) or np.any((starts < 0) | (starts >= below))):
             raise ValueError("a record has no start of its dither")
         found = np.empty(count, np.intp) if starts is None else np.array(starts, np.intp)
         self._move(records, found, starts is None, lead, integers)
@@ -163,13 +170,15 @@ class OnePass:
         # Starts are hashes of all features, so a part of them, which has a place in the whole, receives its starts.
         if hashed and self.dither.features != self.grid.steps.size:
             raise ValueError("a part of a record does not tell where it is rounded; give the starts of whole records")
-        factors, places = _read_only(self.dither.multipliers), _read_only(self.dither.all_places)
-        row = np.empty(self.grid.steps.size, self.grid.precision)
+        factors, row = _read_only(self.dither.multipliers), np.empty(self.grid.steps.size, self.grid.precision)
+        tables: tuple[Any, ...]
+        if isinstance(self.dither, Dither):
+            kernel, tables = self.kernels.moved, (factors, _read_only(self.dither.all_places))
+        else:
+            kernel = self.kernels.finely_moved
+            tables = factors, _read_only(self.dither.turns), self.dither.beside
         for rows, values in self._pieces(records):
-            ready = self.kernels.moved(
-                values, *self._constants(), factors, places, starts[rows], hashed, row, lead, integers[rows]
-            )
-            self._done(ready)
+            self._done(kernel(values, *self._constants(), *tables, starts[rows], hashed, row, lead, integers[rows]))
 
     def _constants(self) -> tuple[NDArray[Any], ...]:
         g = self.grid
@@ -180,13 +189,19 @@ class OnePass:
 
     def _pieces(self, records: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Records in the precision of the grid, as kernels read them: all, or some where they must be copied."""
-        ready = records.dtype == self.grid.precision and records.flags.c_contiguous and records.flags.aligned
+        # Fine places are for single precision too, each value of which is one of double precision.
+        types = (self.grid.precision, np.dtype(np.float32)) if self._fine else (self.grid.precision,)
+        ready = records.dtype in types and records.flags.c_contiguous and records.flags.aligned
         step = max(1, len(records) if ready else _COPIED_BYTES // self.grid.steps.nbytes)
         for first in range(0, len(records), step):
             rows = slice(first, first + step)
             few = records[rows]
             with np.errstate(over="ignore"):
                 yield rows, _read_only(few if ready else np.array(few, self.grid.precision, order="C"))
+
+    @property
+    def _fine(self) -> bool:
+        return isinstance(self.dither, FineDither)
 
     def _done(self, finite: bool) -> None:
         if not finite and self.stand_in is None:
@@ -245,6 +260,50 @@ def _moved(  # noqa: PLR0913 - compilers take arrays, not objects
     return whole
 
 
+def _finely_moved(  # noqa: PLR0913 - as above
+    records: Any,
+    origin: Any,
+    steps: Any,
+    lowest: Any,
+    highest: Any,
+    stand_in: Any,
+    factors: Any,
+    turns: Any,
+    beside: float,
+    starts: Any,
+    hashed: bool,
+    row: Any,
+    lead: int,
+    integers: Any,
+) -> bool:
+    """Kernel: as the one before, at fine places, of records in single or in double precision."""
+    imputed, whole, finite = stand_in.size > 0, True, True
+    for i in range(records.shape[0]):
+        total = np.uint64(0)
+        for j in range(records.shape[1]):
+            x = np.float64(records[i, j])
+            finite = x - x == 0
+            whole &= finite
+            if imputed:
+                x = x if finite else stand_in[j]
+            x = (x - origin[j]) * steps[j]
+            # The bound of the proof: steps of at most K, moved by less than a half, are rounded to at most K.
+            x = highest[j] if x > highest[j] else x  # noqa: FURB136 - NumPy cuts so
+            x = lowest[j] if x < lowest[j] else x  # noqa: FURB136 - NumPy cuts so
+            row[j] = x
+            total += (np.float64(x + beside).view(np.uint64) & np.uint64(LOW_WORD)) * factors[j]
+        if hashed:
+            total = (total ^ (total >> np.uint64(30))) * np.uint64(FACTORS[0])
+            total = (total ^ (total >> np.uint64(27))) * np.uint64(FACTORS[1])
+            starts[i] = np.int64(total >> np.uint64(32))
+        if integers.shape[1] > 0:
+            own, start = integers[i, lead:], np.uint32(starts[i])
+            for j in range(records.shape[1]):
+                turned = np.uint32(start + turns[j]) >> np.uint32(SHIFT)
+                own[j] = np.rint(row[j] + (np.float64(turned) * 2.0**-PLACE_BITS + LEAST_PLACE))
+    return whole
+
+
 def _nearest(  # noqa: PLR0913 - as above
     records: Any,
     origin: Any,
@@ -278,7 +337,8 @@ def _compare(kernels: Kernels, precision: np.dtype[Any], kind: np.dtype[Any], im
     width = 37  # no processor's vectors fill it
     near = np.linspace(0.25, 3.0, width)
     stand_in = near if imputed else None
-    for dither in (None, Dither(width)):
+    fine = [FineDither(width, 127)] if precision == np.float64 else []
+    for dither in (None, Dither(width), *fine):
         bounds = near - 127.0 if dither is not None else np.rint(near - 127.0)
         constants = ((near - 1.5) * 2.0**-7, 127.0 / near, bounds, -bounds)
         grid = CubeGrid(*(part.astype(precision) for part in constants))
@@ -295,6 +355,19 @@ def _compare(kernels: Kernels, precision: np.dtype[Any], kind: np.dtype[Any], im
         if not same:
             raise IntegerMismatch("compiled code gives other integers than NumPy")
         _check_missing(one, records, kind)
+        if fine and dither is fine[0]:
+            _check_single(one, records, kind)
+
+
+def _check_single(one: OnePass, records: NDArray[Any], kind: np.dtype[Any]) -> None:
+    """Records of single precision must be worked on as the same numbers of double precision."""
+    with np.errstate(over="ignore"):
+        single = np.clip(records, -1e30, 1e30).astype(np.float32)
+    found, expected = (np.zeros(records.shape, kind) for _ in range(2))
+    one.integers(single, found, 0, None)
+    one.integers(single.astype(np.float64), expected, 0, None)
+    if not np.array_equal(found, expected):
+        raise IntegerMismatch("compiled code gives other integers to single precision")
 
 
 def _check_missing(one: OnePass, records: NDArray[Any], kind: np.dtype[Any]) -> None:

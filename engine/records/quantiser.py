@@ -3,8 +3,8 @@
 Every step is either elementwise IEEE arithmetic or integer arithmetic, so a record's integers depend on the record
 alone. The bound that the sensitivity needs is enforced on the integers themselves:
 
-* cube: ``|k_i| <= K`` for each coordinate, rounded to nearest or at a place that differs between records
-  (:mod:`.dither`);
+* cube: ``|k_i| <= K`` for each coordinate, rounded to nearest or at a place that differs between contents
+  (:mod:`.dither`, :mod:`.fine_dither`);
 * cube along dense directions: ``|k - K A v|_i <= 1/2 + 2**-33`` for a v in the cube, A the integer map, and
   ``|k_i| <= K``; the map is applied to integers of 2**-20 half widths, so that its sums are exact in any order;
 * cube within a ball: besides ``sum_i (share_i k_i)**2 <= K**2`` (:class:`.rounding.CappedGrid`);
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.records import quantiser_limits
 from blockveil.engine.records.dither import Dither
+from blockveil.engine.records.fine_dither import FineDither
 from blockveil.engine.records.geometry import RAY_LIMIT, Body, CappedBox, Coordinates, Mixing, Vector, half_cube
 from blockveil.engine.records.one_pass import OnePass
 from blockveil.engine.records.rounding import (
@@ -44,6 +45,9 @@ _INPUT_BITS = 16
 
 ROUNDING_ALONG_DIRECTIONS = 0.5 + 2.0**-33
 """Largest distance of an integer from ``K A v`` where a cube is seen along directions."""
+
+_NEARLY = 2.0**-24
+"""Steps by which a bound that is whole may be off it."""
 
 _CACHED_BYTES = 2**17
 """Size of the values that are worked on at once; the constants of their grid take three times as much cache."""
@@ -75,7 +79,7 @@ class Quantiser:
     augmented: bool
     stand_in: Vector | None
     narrow: bool = True
-    dither: Dither | None = None
+    dither: Dither | FineDither | None = None
 
     def __post_init__(self) -> None:
         """Refuse what the proof of the bound does not cover."""
@@ -225,7 +229,8 @@ class Quantiser:
         """Least and largest integer of each coordinate of a box, shape (d,) each; None in other shapes and if mixed."""
         if self.coordinates.body is Body.BALL or self.coordinates.mixing is not None:
             return None
-        # With a dither the bounds are not whole, and a value on one of them may be rounded to either side of it.
+        # With a dither a bound need not be whole, and a value on one may be rounded to either side of it. Whatever the
+        # place is, lowest <= x <= highest and |w| < 1/2 give floor(lowest) <= rint(x + w) <= ceil(highest).
         return np.floor(self._grid.lowest), np.ceil(self._grid.highest)
 
     @property
@@ -235,7 +240,9 @@ class Quantiser:
         if self.dither is not None:
             zeros = self._zeros(self._grid)
             # In single precision they are off by 2**-14 more at most: no place, below 1/2 - 2**-13, moves them further.
-            return bool(np.all(np.abs(zeros - np.rint(zeros)) <= 2.0**-15))
+            # Fine places lie below 1/2 - 2**-21, and all is in double precision.
+            nearly = 2.0**-15 if isinstance(self.dither, Dither) else 2.0**-23
+            return bool(np.all(np.abs(zeros - np.rint(zeros)) <= nearly))
         return c.mixing is None and not (self._bounded_whole and np.any(c.origin))
 
     def _zeros(self, grid: CubeGrid) -> NDArray[Any]:
@@ -355,8 +362,11 @@ class Quantiser:
         least = 0.0 if box is Body.HALF_CUBE else -largest
         with np.errstate(over="ignore", invalid="ignore"):  # a ball has no bounds
             bounds = [(x - c.origin) * steps for x in (c.lower, c.upper)]
-            # Whole where values are cut after they were rounded, and as they are where before.
-            whole = bounds if self.dither is not None else [np.rint(bound) for bound in bounds]
+            # Whole where values are cut after they were rounded. Where before, as they are, unless they are whole but
+            # for what double precision does to them.
+            whole = [np.rint(bound) for bound in bounds]
+            if self.dither is not None:
+                whole = [np.where(np.abs(k - x) <= _NEARLY, k, x) for k, x in zip(whole, bounds, strict=True)]
             lowest, highest = (np.clip(bound, least, largest) for bound in whole)
         return CubeGrid(c.origin, steps, lowest, highest)
 
@@ -372,6 +382,8 @@ class Quantiser:
         c = self.coordinates
         if not self.narrow or self._bounded_whole or c.mixing is not None or self.largest >= 2**15:
             return None
+        if isinstance(self.dither, FineDither):
+            return None  # steps of 2**15 times what single precision rounds would shift all records alike
         narrow = self._grid.narrow()
         far = np.maximum(np.abs(c.lower), np.abs(c.upper))
         # An origin off by 2**-8 steps, and three roundings of 2**-24 of at most 2**15 steps: below 0.01 steps together.

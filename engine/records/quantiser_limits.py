@@ -2,7 +2,8 @@
 
 The bound of :mod:`.quantiser` holds for all records, so all that it rests on is the declaration:
 
-* ``127 <= K < 2**20``, a whole number: products of two integers are below 2**40;
+* ``127 <= K < 2**20``, a whole number: products of two integers are below 2**40. With a fine dither ``K < 2**31``, for
+  sums alone: what multiplies such integers refuses them (:mod:`.gram`);
 * fewer than 2**15 features where a norm is bounded, so that sums of squares of fine coordinates of at most 2**24 are
   below 2**63, or where a map mixes them. In a cube along its own axes each integer is bounded by itself and no such sum
   is formed; fewer than 2**17 are what sensitivities are added up for (:mod:`.second_moment`);
@@ -13,10 +14,11 @@ The bound of :mod:`.quantiser` holds for all records, so all that it rests on is
 * a map of whole numbers whose rows sum to at most 2**33, in a ball or a whole cube alone: sums of products with inputs
   of 20 bits are exact, and along directions of a cube at most one. In a half cube they could be negative;
 * shares in (0, 1] and ``sqrt(d) < K`` where a norm is bounded: the radius that rounding leaves is then positive;
-* ``K < 2**8`` with a dither, and a place for each feature: places are odd multiples of 2**-13 below 1/2, so that beside
-  integers below 2**11 single precision holds ``K + 1/2 - 2**-13`` and rounds nothing above it. From 2**12 on it does,
-  and K becomes K + 1. Below 2**8 its hash tells records apart too, and its rounding is as even as is stated
-  (:mod:`.dither`).
+* ``K < 2**8`` with a coarse dither, and a place for each feature: places are odd multiples of 2**-13 below 1/2, so that
+  beside integers below 2**11 single precision holds ``K + 1/2 - 2**-13`` and rounds nothing above it. From 2**12 on it
+  does, and K becomes K + 1. Below 2**8 its hash tells records apart too, and its rounding is as even as is stated
+  (:mod:`.dither`). Fine places are odd multiples of 2**-21 below 1/2: beside integers below 2**31 double precision
+  holds ``K + 1/2 - 2**-21`` and rounds nothing above it (:mod:`.fine_dither`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from blockveil.engine.records.dither import Dither
+from blockveil.engine.records.fine_dither import FineDither
 from blockveil.engine.records.geometry import SUM_BITS, Body, CappedBox, Coordinates, GeometryError, Mixing, Vector
 
 LARGEST_DIMENSION = 2**15 - 1
@@ -34,8 +37,14 @@ LARGEST_IN_CUBE = 2**17 - 1
 
 LARGEST_DITHERED = 2**8 - 1
 
+LARGEST_MULTIPLIED = 2**20 - 1
 
-def check(coordinates: Coordinates, largest: int, stand_in: Vector | None, dither: Dither | None) -> None:
+LARGEST_ADDED = 2**31 - 1
+
+AnyDither = Dither | FineDither
+
+
+def check(coordinates: Coordinates, largest: int, stand_in: Vector | None, dither: AnyDither | None) -> None:
     """Refuse what the proof does not cover.
 
     Parameters
@@ -49,8 +58,9 @@ def check(coordinates: Coordinates, largest: int, stand_in: Vector | None, dithe
         A size is out of range; :class:`.geometry.GeometryError` where the declared shape is.
     """
     # A fraction would let a coordinate be rounded above it.
-    if isinstance(largest, bool) or not isinstance(largest, int | np.integer) or not 2**7 - 1 <= largest < 2**20:
-        raise ValueError("largest must be whole, from 127 to 2**20 - 1; choose 8 to 20 quantisation bits")
+    most = LARGEST_ADDED if isinstance(dither, FineDither) else LARGEST_MULTIPLIED
+    if isinstance(largest, bool) or not isinstance(largest, int | np.integer) or not 2**7 - 1 <= largest <= most:
+        raise ValueError(f"largest must be whole, from 127 to {most}; choose 8 to {_bits(most)} quantisation bits")
     _check_vectors(coordinates, stand_in)
     if coordinates.body is not Body.BALL:
         _check_cube(coordinates, largest)
@@ -64,6 +74,11 @@ def check(coordinates: Coordinates, largest: int, stand_in: Vector | None, dithe
         _check_map(coordinates.mixing, coordinates.body, coordinates.dimension)
     if dither is not None:
         _check_dither(dither, coordinates, largest)
+
+
+def _bits(largest: int) -> int:
+    """Bits that are said of integers of at most this size: a sign is one of them, but for products of up to 2**20."""
+    return largest.bit_length() + int(largest == LARGEST_ADDED)
 
 
 def _check_vectors(c: Coordinates, stand_in: Vector | None) -> None:
@@ -110,10 +125,12 @@ def _check_map(mixing: Mixing, body: Body | CappedBox, dimension: int) -> None:
         raise GeometryError("a map of records is too long for exact sums; make it with integer_map")
 
 
-def _check_dither(dither: Dither, c: Coordinates, largest: int) -> None:
+def _check_dither(dither: AnyDither, c: Coordinates, largest: int) -> None:
     if c.body not in (Body.CUBE, Body.HALF_CUBE) or c.mixing is not None:
         raise ValueError("only records in a cube along its own axes are rounded at places of their own")
-    if largest > LARGEST_DITHERED:
+    if isinstance(dither, FineDither) and dither.largest != largest:
+        raise ValueError("the dither is for other integers; make it for those of the records")
+    if isinstance(dither, Dither) and largest > LARGEST_DITHERED:
         raise ValueError(
             f"records of integers up to {largest} cannot be rounded at places of their own, which are exact up to "
             f"{LARGEST_DITHERED}; choose 8 or 9 quantisation bits"

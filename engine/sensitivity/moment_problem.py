@@ -58,8 +58,7 @@ class SecondMoment:
     augmented
         Whether the constant coordinate one leads each record.
     even
-        Whether records reach both ends of a cube (:func:`.geometry.reaches_both_ends`), or it is a
-        bound.
+        Whether records reach both ends of a cube, as far as they reach at all, or it is a bound.
     ends
         Of a box, or of one within a ball, the least and the largest value of each coordinate in integers over K, shape
         (d,) each; None where only the body is known.
@@ -117,7 +116,7 @@ class SecondMoment:
         """See :mod:`.second_moment`; for a diagonal that is not isometric :mod:`.moment_diagonal`."""
         if spread.diagonal is not None:
             return self._with_diagonal(spread, spread.diagonal)
-        weights = spread.rows**-2.0
+        weights = self._reached(spread.rows) ** -2.0
         constant, free = (float(weights[0]), weights[1:]) if self.augmented else (0.0, weights)
         if isinstance(self.body, CappedBox):
             found = capped_second_moment(self.body, free, self.neighbours, constant)
@@ -125,7 +124,7 @@ class SecondMoment:
             found = second_moment_sensitivity(self.body, free, self.neighbours, constant)
         if self.neighbours is Neighbours.REPLACE_ONE and not self.even and uncapped(self.body) is Body.CUBE:
             # A furthest record and one at the origin, which have the constant in common.
-            one = largest_l2(self.body, spread.rows[int(self.augmented) :]) ** 2 / _ROUND_UP
+            one = largest_l2(self.body, self._reached(spread.rows)[int(self.augmented) :]) ** 2 / _ROUND_UP
             found = Sensitivity(found.bound, min(found.attained, sqrt(one * (one + 2.0 * constant))))
         if self.neighbours is Neighbours.REPLACE_ONE and self.ends is not None:
             within = replaced_in_box(*over(self.ends, spread.rows[int(self.augmented) :]), constant)
@@ -137,12 +136,16 @@ class SecondMoment:
         """L2 in the norm of noise whose diagonal has a size of its own."""
         if self.compared_as == self.query or not isinstance(self.body, Body) or self.scale.size > MOST_FEATURES:
             raise CannotCalibrate("noise with a diagonal of its own is for second moments of records in a box")
-        beyond = self.neighbours is Neighbours.REPLACE_ONE and diagonal.gain > most_gain(self.shape[0])
-        if self.augmented or not diagonal.even or beyond or float(np.ptp(spread.rows)) > 0.0:
+        replaced, rows = self.neighbours is Neighbours.REPLACE_ONE, self._reached(spread.rows)
+        beyond, reached_alike = replaced and diagonal.gain > most_gain(self.shape[0]), float(np.ptp(rows)) == 0.0
+        by_size = self.augmented or not diagonal.even or beyond or not (replaced or reached_alike)
+        if by_size or float(np.ptp(spread.rows)) > 0.0:
             return self._with_sizes(spread, diagonal)
-        found, size = box_sensitivity(self.body, self.shape[0], self.neighbours, diagonal), float(spread.rows[0]) ** 2
-        d, attained = self.shape[0], found.attained
-        if self.neighbours is Neighbours.REPLACE_ONE and not self.even:
+        # Where features do not reach alike, all of them may reach one: then no pair is known to be furthest.
+        size = float(rows[0] if reached_alike else spread.rows[0]) ** 2
+        found = box_sensitivity(self.body, self.shape[0], self.neighbours, diagonal)
+        d, attained = self.shape[0], found.attained if reached_alike else 0.0
+        if replaced and not self.even:
             # A record at one end of every feature and one at the origin.
             attained = min(attained, sqrt(d * (d - 1.0) + diagonal.gain * d))
         return Sensitivity(found.bound / size * _ROUND_UP, attained / size)
@@ -150,7 +153,9 @@ class SecondMoment:
     def _with_sizes(self, spread: Spread, diagonal: Diagonal) -> Sensitivity:
         """The same where entries of the diagonal have sizes of their own; see :mod:`.diagonal_sizes`."""
         lead = int(self.augmented)
-        weights, own = spread.rows**-2.0, 1.0 / diagonal.sizes(spread.rows)
+        rows = self._reached(spread.rows)
+        # An entry that reaches less than one is as one that reaches one beside as much more noise.
+        weights, own = rows**-2.0, (spread.rows / rows) ** 2 / diagonal.sizes(spread.rows)
         constant, sizes = (float(weights[0]), weights[1:]) if lead else (0.0, weights)
         if diagonal.lead != lead or sizes.size < 2:
             raise CannotCalibrate(
@@ -168,6 +173,14 @@ class SecondMoment:
         signs = second_moment_sensitivity(Body.CUBE, sizes, self.neighbours, constant).attained if self.even else 0.0
         return Sensitivity(bound, min(bound, signs))
 
+    def _reached(self, rows: Vector) -> Vector:
+        """Spread over what each feature of a box reaches of coordinate one: |v_i| <= reach_i, and some v has it."""
+        if self.ends is None or self.body not in (Body.CUBE, Body.HALF_CUBE):
+            return rows
+        found = rows.copy()
+        found[int(self.augmented) :] /= np.maximum(-self.ends[0], self.ends[1])
+        return found
+
     def _of_triangle(self, frobenius: Sensitivity, weights: Vector) -> Sensitivity:
         """L2 of the upper triangle and diagonal of a change D: ``(|D|_F^2 + |diag D|^2) / 2``, at most ``|D|_F^2``."""
         if self.body is Body.BALL and not self.augmented:
@@ -181,7 +194,8 @@ class SecondMoment:
         """Upper triangle and diagonal."""
         if spread.diagonal is not None:
             raise CannotCalibrate("noise with a diagonal of its own is Gaussian; it has no L1 sensitivity")
-        first, rest = (1.0 / float(spread.rows[0]), spread.rows[1:]) if self.augmented else (0.0, spread.rows)
+        reached = self._reached(spread.rows)
+        first, rest = (1.0 / float(reached[0]), reached[1:]) if self.augmented else (0.0, reached)
         alone = largest_l1(self.body, rest)
         one, two = first + alone, first**2 + largest_l2(self.body, rest) ** 2
         # sum over i <= j of |y_i y_j| = (|y|_1^2 + |y|_2^2) / 2; both norms are at most their own suprema.
@@ -199,7 +213,7 @@ class SecondMoment:
             bound = {Body.HALF_CUBE: value, Body.CUBE: cube, Body.BALL: 2.0 * value}[self.body]
         bound *= _ROUND_UP
         if self.ends is not None:
-            within = replaced_triangle(over(self.ends, rest), first)
+            within = replaced_triangle(over(self.ends, spread.rows[int(self.augmented) :]), first)
             bound = within if within < bound * (1.0 - 5e-13) else bound
         # Moving a record from the far end to the origin attains what adding it does, less its constant entry.
         return Sensitivity(bound, max(attained - first**2, 0.0))

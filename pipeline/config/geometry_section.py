@@ -25,6 +25,9 @@ from blockveil.pipeline.config.fields import (
 Span = tuple[float, float]
 
 
+_NEARLY = 1e-9
+"""Part of a step by which a bound, written in decimals, may differ from a multiple."""
+
 MOST_FEATURES = 2**17 - 1
 """Largest number of features of one shape, a box; proofs of other shapes and queries cover fewer, and say so."""
 
@@ -62,6 +65,8 @@ class BoxFeature(Section):
     """the public upper bound, in the feature's unit"""
     impute: Bound | None = None
     """the public value that replaces a missing one"""
+    step: Length | None = None
+    """the public unit whose multiples all values are, such as 1 for codes and whole numbers: these are not rounded"""
 
     @rule
     def _ordered(self) -> None:
@@ -72,6 +77,17 @@ class BoxFeature(Section):
                 f'{self.lower!r} with upper = {self.upper!r} (feature "{self.name}")',
                 "lower must be below upper",
                 "Give public bounds that most records respect",
+            )
+
+    @rule
+    def _stepped(self) -> None:
+        ends = () if self.step is None else (self.lower / self.step, self.upper / self.step)
+        if any(abs(end - round(end)) > _NEARLY * max(1.0, abs(end)) for end in ends):
+            raise refusal(
+                "step",
+                f'{self.step!r} with bounds {self.lower!r} and {self.upper!r} (feature "{self.name}")',
+                "Bounds are admissible values too, hence whole multiples of the step",
+                "Give bounds that are multiples, or leave the step out",
             )
 
 

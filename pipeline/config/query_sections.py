@@ -23,7 +23,12 @@ from blockveil.pipeline.config.model_sections import ModelSection, TrainingSecti
 from blockveil.pipeline.config.workload_sections import Workload, check_workload
 
 USUAL_BITS = 16
-"""Bits of a quantised value where a config declares none and a plan does not choose fewer."""
+"""Bits of a quantised value where a config declares none and a plan does not choose others."""
+
+_MOST_MULTIPLIED, _MOST_ADDED, _SUM_BITS = 20, 32, 62
+
+USUALLY_ALIKE = 8
+"""How often the same values in all columns are taken to occur at most, where a config does not say."""
 
 
 class Asked(Section):
@@ -34,7 +39,8 @@ class Asked(Section):
     missing: Literal["refuse", "impute"]
     """what to do with a missing value"""
     quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] | None = None
-    """the bits of one quantised value; where none are given 16, or 8 where that is faster and noise hides rounding"""
+    """the bits of one quantised value; where none are given 16, or 8 where that is faster and noise hides rounding, or
+    more where it does not"""
 
 
 class OneShapeSection(Asked):
@@ -63,6 +69,8 @@ class MomentSection(OneShapeSection):
 
     kind: Literal["covariance", "second-moment"]
     """the matrix to release"""
+    alike_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
+    """the most records with the same values in all columns, whose errors by rounding add up; 8 where none is given"""
 
 
 class DirectionsSection(OneShapeSection):
@@ -86,8 +94,21 @@ class TotalsSection(OneShapeSection):
 
     kind: Literal["totals"]
     """the numbers to release"""
-    quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] = 20
-    """the bits of one quantised value"""
+    quantisation_bits: Annotated[Whole, Field(ge=8, le=_MOST_ADDED)] | None = None
+    """the bits of one quantised value, above 20 in a box without norm_at_most alone; where none are given as many as
+    add up exactly, at most 32 there and 20 in other shapes"""
+    alike_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
+    """the most records with the same values in all columns, whose errors by rounding add up; 8 where none is given"""
+
+    @rule
+    def _bits(self) -> None:
+        if (self.quantisation_bits or 0) > _MOST_MULTIPLIED and not _plain_box(self.geometry):
+            raise refusal(
+                "quantisation_bits",
+                f"{self.quantisation_bits}",
+                f"Integers of more than {_MOST_MULTIPLIED} bits are those of a box without norm_at_most",
+                f"Give at most {_MOST_MULTIPLIED}, or leave it out",
+            )
 
 
 class OuterProductsSection(Asked):
@@ -99,6 +120,8 @@ class OuterProductsSection(Asked):
     """the public shape of the first columns, which become the rows of the matrix"""
     right: Geometry
     """the public shape of the other columns, which become the columns of the matrix"""
+    alike_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
+    """the most records with the same values in all columns, whose errors by rounding add up; 8 where none is given"""
 
     @property
     def geometries(self) -> dict[str, Geometry]:
@@ -244,6 +267,25 @@ Query = Annotated[AnyQuery, Field(discriminator="kind")]
 
 QUERY_KINDS = tuple(kind for each in get_args(AnyQuery) for kind in get_args(each.model_fields["kind"].annotation))
 """Names of the kinds of query."""
+
+
+def usual_bits(query: Asked) -> int:
+    """Bits of a quantised value where a config declares none: for sums as many as add up exactly."""
+    records = (query.rows_at_most - 1).bit_length()
+    if isinstance(query, TotalsSection):
+        most = _MOST_ADDED if _plain_box(query.geometry) else _MOST_MULTIPLIED
+        # The bound of the proof: rows K < 2**62 for K < 2**(bits - 1).
+        return max(8, min(most, _SUM_BITS + 1 - records))
+    return USUAL_BITS
+
+
+def most_bits(query: Asked) -> int:
+    """Most bits of a quantised value that products of two add up exactly with: ``rows K**2 <= 2**62``, at most 20."""
+    return max(8, min(_MOST_MULTIPLIED, (_SUM_BITS - (query.rows_at_most - 1).bit_length()) // 2 + 1))
+
+
+def _plain_box(geometry: Geometry) -> bool:
+    return isinstance(geometry, BoxGeometry) and geometry.norm_at_most is None
 
 
 def check_imputed(where: str, geometry: Geometry, missing: str) -> None:

@@ -17,6 +17,7 @@ from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
 
 if TYPE_CHECKING:  # what only checks a release computes none of them, and imports the engine for nothing
     from blockveil.engine.estimates.blocks import CovarianceHead
+    from blockveil.engine.estimates.rounding_error import RoundingError
     from blockveil.engine.noise.entry_noise import EntryNoise
 
 Array = NDArray[np.float64]
@@ -25,9 +26,11 @@ Span = tuple[int, int]
 BY_ROW, BY_COLUMN = "noise_by_row", "noise_by_column"
 OFF_DIAGONAL, OF_A_STEP = "noise_off_diagonal", "noise_of_a_step"
 ROW_UNITS, COLUMN_UNITS = "unit_by_row", "unit_by_column"
+ROUNDING_BY_ROW, ROUNDING_BY_COLUMN = "rounding_by_row", "rounding_by_column"
+SECOND_ORDER = "rounding_second_order"
 """Arrays of a release that state its noise: sizes by row and by column (of a symmetric matrix by row alone, of a
-covariance with the count first), the factor beside the diagonal, what a step stands for, and raw units of a row and a
-column."""
+covariance with the count first), the factor beside the diagonal, what a step stands for, raw units of a row and a
+column; and errors by rounding in coordinates, by row and by column, with what products add (:mod:`.rounding_error`)."""
 
 
 _OF_RATIO = ("count", "count_standard_deviation", "mean", "mean_standard_deviation")
@@ -73,7 +76,7 @@ class DerivedDeviations:
         lead = 0 if self._origin is None else 1
         inner = (rows[0] + lead, rows[1] + lead), (columns[0] + lead, columns[1] + lead)
         units = np.outer(self._units[0][slice(*rows)], self._units[1][slice(*columns)])
-        own: Array = units * self._noise.standard_deviations(*inner)
+        own: Array = units * self._deviations(*inner)
         if self._origin is None or value is None:
             return own
         from blockveil.engine.estimates.blocks import covariance_deviation
@@ -83,6 +86,21 @@ class DerivedDeviations:
 
     def _read(self, name: str) -> Array:
         return np.asarray(self._stated[name][...], np.float64)
+
+    def _deviations(self, rows: Span, columns: Span) -> Array:
+        """Of noise and rounding together, in coordinates."""
+        found = self._noise.standard_deviations(rows, columns)
+        return found if self._rounding is None else self._rounding.beside(found, rows, columns)
+
+    @cached_property
+    def _rounding(self) -> RoundingError | None:
+        if SECOND_ORDER not in self._stated:
+            return None
+        from blockveil.engine.estimates.rounding_error import RoundingError
+
+        rows = self._read(ROUNDING_BY_ROW)
+        columns = self._read(ROUNDING_BY_COLUMN) if ROUNDING_BY_COLUMN in self._stated else rows
+        return RoundingError(rows, columns, float(self._read(SECOND_ORDER)))
 
     @cached_property
     def _noise(self) -> EntryNoise:
@@ -109,7 +127,7 @@ class DerivedDeviations:
         count, mean = (
             Estimate(self._read(name), self._read(f"{name}_standard_deviation")) for name in ("count", "mean")
         )
-        sums = self._noise.standard_deviations((0, 1), (1, self.shape[1] + 1))[0]
+        sums = self._deviations((0, 1), (1, self.shape[1] + 1))[0]
         divisor = max(float(count.value), float(count.standard_deviation), 1.0)
         return CovarianceHead(count, mean, divisor, mean.value - origin, (back * sums) ** 2, back)
 
@@ -137,6 +155,9 @@ def _fits(arrays: Mapping[str, ArrayLikeOnDisk], kind: str) -> bool:
         wanted |= {BY_ROW: (rows + 1,), **of_ratio}
     if BY_COLUMN in arrays or rows != columns:
         wanted |= {BY_COLUMN: (columns,), COLUMN_UNITS: (columns,)}
+    if SECOND_ORDER in arrays:
+        wanted |= {SECOND_ORDER: (), ROUNDING_BY_ROW: wanted[BY_ROW]}
+        wanted |= {ROUNDING_BY_COLUMN: (columns,)} if BY_COLUMN in wanted else {}
     found = {name: tuple(arrays[name].shape) for name in wanted if name in arrays and _is_number(arrays[name].dtype)}
     return found == wanted
 

@@ -15,7 +15,7 @@ from blockveil.engine.mechanisms.contract import Designer
 from blockveil.engine.noise.design import Design
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
 from blockveil.pipeline.plan.resolving import Resolved
-from blockveil.pipeline.plan.rounded import negligible
+from blockveil.pipeline.plan.rounded import enough
 from blockveil.pipeline.plan.shares import check_share
 from blockveil.pipeline.questions import Answer
 
@@ -48,9 +48,9 @@ class Designed:
 
     @property
     def has_its_bits(self) -> bool:
-        """Whether its bits are settled, or their rounding is negligible beside the noise."""
+        """Whether its bits are settled, or their rounding is far enough below the noise."""
         # All nights that share a charge have the bits that suit the first of them.
-        return self.resolved.settled or negligible(self.first or self.answer)
+        return self.resolved.settled or enough(self.first or self.answer)
 
     @property
     def charge(self) -> Loss:

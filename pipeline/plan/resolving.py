@@ -67,6 +67,6 @@ def resolve(loaded: LoadedConfig, logical_date: date, number: int | None = None)
     privacy, night = loaded.config.privacy, SharedNight.of(loaded.config.continual, logical_date, number)
     guarantee = guarantee_of(privacy)
     of_a_row = guarantee_of_a_row(guarantee, privacy)
-    for made in by_bits(loaded):
+    for made, settled in by_bits(loaded):
         mechanism = mechanism_of(made.config)
-        yield Resolved(made.config, ask(made), mechanism, guarantee, of_a_row, night, settled=made is loaded)
+        yield Resolved(made.config, ask(made), mechanism, guarantee, of_a_row, night, settled=settled)

@@ -1,4 +1,4 @@
-"""What the rounding of records adds to the error of a release, beside its noise, and how few bits are enough.
+"""What the rounding of records adds to the error of a release, beside its noise, and how many bits are enough.
 
 Reads no data.
 """
@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
 
 import numpy as np
 
-from blockveil.engine.answers import gram
-from blockveil.engine.records import dither
-from blockveil.engine.records.geometry import Body
-from blockveil.engine.records.rounding import rounding_of_sums
-from blockveil.engine.sensitivity.problems import OuterProducts, SecondMoment, Totals
+from blockveil.engine.estimates.rounding_error import RoundingError
+from blockveil.engine.records.quantiser import Quantiser
+from blockveil.engine.records.rounding import FINE_BITS
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
-from blockveil.pipeline.config.query_sections import MomentSection, Query
+from blockveil.pipeline.config.query_sections import USUAL_BITS, USUALLY_ALIKE, MomentSection, most_bits
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.outer import OuterAnswer
@@ -27,105 +27,250 @@ FEW_BITS = 8
 _WORTH_KNOWING = 0.1
 """Share of the noise's standard deviation."""
 
-_NEGLIGIBLE = 0.05
-"""Share of the noise's standard deviation; as errors that vary add up by their squares, it adds 0.0013 of the error."""
+_NEGLIGIBLE = 0.1
+"""Share of the noise's standard deviation; as errors that vary add up by their squares, it adds 0.005 of the error."""
+
+_SMALL = 0.2
+"""The same, from which on more bits are taken: it adds a fiftieth of the error, and coverage of 95 % becomes 95.5 %."""
 
 _WIDE = 256
 """Features from which on products take most of the time."""
 
+_Summed = MomentAnswer | OuterAnswer | TotalsAnswer
+
 
 @dataclass(frozen=True)
-class _Share:
-    """Error by rounding over the standard deviation of the noise: its bias, and what varies."""
+class Shares:
+    """Error by rounding over the standard deviation of the noise, of the entry where that is largest.
 
-    bias: float
-    varies: float = 0.0
+    Attributes
+    ----------
+    entry
+        Of a sum of products, or of a total.
+    mean
+        Of a sum behind a mean; None where there is none.
+    """
+
+    entry: float
+    mean: float | None
 
     @property
-    def together(self) -> float:
-        return self.bias + self.varies
+    def largest(self) -> float:
+        """The larger of both."""
+        return max(self.entry, self.mean or 0.0)
 
-    def words(self, noise: str) -> str:
-        around = f", give or take {self.varies:.2g}" if self.varies else ""
-        return f"by at most {self.bias:.2g} of {noise}{around}"
+    def sentence(self, entry: str) -> str:
+        """In words."""
+        beside = "" if self.mean is None else f" and {self.mean:.2g} of that of a sum behind a mean"
+        return f"{self.entry:.2g} of the standard deviation of the noise of {entry}{beside}"
 
 
-def rounding_sentence(answer: Answer) -> str | None:
-    """Largest error by rounding of a sum over records in a box, for a person; None where it is not worth knowing."""
-    shares, problem = _shares(answer), answer.question.problem
-    if shares is None or not isinstance(problem, SecondMoment | OuterProducts | Totals):
+@dataclass(frozen=True)
+class Rounded:
+    """What is known of the rounding of an answer.
+
+    Attributes
+    ----------
+    bits
+        Of a quantised value.
+    by_content
+        Root mean square, where no content occurs more than ``alike`` times; None where records are rounded to nearest.
+    worst
+        Largest error, which all records attain together where they are alike.
+    alike
+        How often one content occurs at most, as declared.
+    value
+        Largest error of one value in units of coordinate one.
+    chosen
+        Whether the config declares that.
+    entry
+        What an entry of the answer is called.
+    """
+
+    bits: int
+    by_content: Shares | None
+    worst: Shares
+    alike: int
+    value: float
+    chosen: bool
+    entry: str
+
+    @property
+    def usual(self) -> str | None:
+        """What rounding adds under the assumption that errors are stated under; None where it is not worth knowing."""
+        if self.by_content is None or self.by_content.largest < _WORTH_KNOWING:
+            return None
+        return (
+            f"to {self.bits} bits, at places that differ between contents: if no more than {self.alike:,} records are "
+            f"alike, {self.by_content.sentence(self.entry)} at most; standard errors and intervals include it"
+        )
+
+    @property
+    def unusual(self) -> str | None:
+        """What it adds in the worst case; None where that is below the noise."""
+        if self.worst.largest < (_WORTH_KNOWING if self.by_content is None else 1.0):
+            return None
+        included = "which no standard error includes" if self.by_content is None else "beyond standard errors"
+        widen = f"by {self.value:.2g} half widths to either side"
+        if self.entry != "a total":
+            widen += f", of second moments and covariances by {self._products:.2g} products of two half widths"
+        return f"if all records are alike, up to {self.worst.sentence(self.entry)}, {included}: widen means {widen}"
+
+    @property
+    def _products(self) -> float:
+        return 2.0 * self.value + self.value**2
+
+    @property
+    def warning(self) -> str | None:
+        """Both, where one of them is worth a warning; with what would end it."""
+        said = [line for line in (self.usual, None if self.chosen else self.unusual) if line is not None]
+        if not said:
+            return None
+        remedy = "declare the step of columns of codes and whole numbers, more quantisation_bits, or alike_at_most"
+        return f"Records are rounded {'; '.join(said)}. To end this, {remedy}"
+
+
+def rounded(answer: Answer) -> Rounded | None:
+    """What is known of the rounding of an answer of sums; None of another."""
+    if not isinstance(answer, _Summed):
         return None
-    largest = problem.largest
-    if isinstance(problem, Totals):
-        return _of_totals(shares[0], largest)
-    single = gram.arithmetic(largest).single
-    if max(share.together for share in shares) < _WORTH_KNOWING and not single:
-        return None
-    entry, *sums = shares
-    off = f"an entry is off {entry.words('the standard deviation of its noise')}"
-    off += "".join(f", a sum behind a mean {share.words('its own')}" for share in sums)
-    places = ", at places that differ between records" if _dithered(answer) else ""
-    return f"to {largest.bit_length() + 1} bits{places}: {off}"
+    problem, error, clip = answer.question.problem, answer.question.rounding, _clip(answer)
+    noise, lead = _noise(answer), _lead(answer)
+    rows, largest = problem.rows_at_most, float(problem.largest)
+    value = _largest_error(clip) / largest
+    products = not isinstance(answer, TotalsAnswer)
+    everywhere = np.ones(noise.shape[1] - lead, np.bool_) if error is None else error.columns[lead:] > 0.0
+    worst = _worst(noise, lead, everywhere, value, rows, products=products)
+    by_content = None if error is None else _by_content(noise, lead, error)
+    alike, entry = answer.question.alike, "an entry" if products else "a total"
+    bits = int(largest).bit_length() + 1
+    return Rounded(bits, by_content, worst, alike or USUALLY_ALIKE, value, alike is not None, entry)
 
 
-def _of_totals(share: _Share, largest: int) -> str | None:
-    if share.together < _WORTH_KNOWING:
-        return None
-    text = f"a total about the origin is off {share.words('the standard deviation of its noise')}"
-    return f"to {largest.bit_length() + 1} bits: {text}, where all records are rounded the same way"
+def _worst(noise: Any, lead: int, rounded_at: Any, value: float, rows: int, *, products: bool) -> Shares:
+    if not rounded_at.any():
+        return Shares(0.0, None)
+    columns = np.flatnonzero(rounded_at) + lead
+    if not products:
+        return Shares(rows * value / float(np.min(noise[:, columns])), None)
+    inner = noise[:, columns] if not lead else noise[lead:, columns]
+    of_mean = rows * value / float(np.min(noise[0, columns])) if lead else None
+    return Shares(rows * (2.0 * value + value**2) / float(np.min(inner)), of_mean)
 
 
-def by_bits(loaded: LoadedConfig) -> Iterator[LoadedConfig]:
-    """Yield the config with as few bits as make its sums faster, where it leaves its bits open; then as it is."""
+def _by_content(noise: Any, lead: int, error: RoundingError) -> Shares:
+    found = error.deviations()
+    down = lead if found.shape[0] > 1 else 0
+    entry = float(np.max(found[down:, lead:] / noise[down:, lead:]))
+    return Shares(entry, float(np.max(found[0, lead:] / noise[0, lead:])) if down else None)
+
+
+def _noise(answer: _Summed) -> Any:
+    """Standard deviation of each entry in coordinates, with the constant where there is one."""
+    return answer.design.entry_standard_deviation()
+
+
+def _lead(answer: _Summed) -> int:
+    problem = answer.question.problem
+    return int(getattr(problem, "augmented", False) or getattr(problem, "counted", False))
+
+
+def _clip(answer: _Summed) -> Quantiser:
+    return answer.question.query.left if isinstance(answer, OuterAnswer) else answer.question.query.quantiser
+
+
+def _largest_error(clip: Quantiser) -> float:
+    """Largest error of one value, in steps: less than one at places of its own, and half of one to nearest.
+
+    In a ball, beside a norm and along directions a record is rounded to 2**-20 first and moved inwards by the rounding
+    of all its features; see :mod:`.rounding`.
+    """
+    if clip.dither is not None:
+        return 1.0
+    root = sqrt(clip.coordinates.dimension)
+    return 0.5 + root / 2.0 + clip.largest * (root / 2.0 + 1.0) * 2.0**-FINE_BITS
+
+
+def facts(answer: Answer) -> dict[str, Any]:
+    """What a release states of its rounding: sentences, and the numbers from which errors follow.
+
+    ``records`` and ``alike_at_most`` are n and m of :mod:`.rounding_error`, ``tilt`` is t and ``by_coordinate`` its r,
+    a number where all of them are the same; K is ``largest_integer`` of the mechanism.
+    """
+    found = rounded(answer)
+    if found is None:
+        return {}
+    said = {"rounding": found.usual, "rounding_of_equal_records": found.unusual}
+    stated = {name: line for name, line in said.items() if line is not None}
+    if not isinstance(answer, MomentAnswer | TotalsAnswer):
+        return stated
+    error, side = answer.question.rounding, answer.question.side
+    if error is None or side is None:
+        return stated
+    own = error.columns[_lead(answer) :]
+    return stated | {
+        "rounding_error": {
+            "records": answer.question.problem.rows_at_most,
+            "alike_at_most": found.alike,
+            "tilt": side.tilt,
+            "second_order": error.second_order,
+            "by_coordinate": float(own[0]) if float(np.ptp(own)) == 0.0 else own.tolist(),
+        }
+    }
+
+
+def lines(answer: Answer) -> list[tuple[str, str]]:
+    """Lines of a plan, for a person."""
+    found = rounded(answer)
+    if found is None:
+        return []
+    pairs = (("Rounding", found.usual), ("Rounding of equal records", found.unusual))
+    return [(name, line) for name, line in pairs if line is not None]
+
+
+def by_bits(loaded: LoadedConfig) -> Iterator[tuple[LoadedConfig, bool]]:
+    """Yield the config with more and more bits, where it leaves them open, and whether these are settled."""
     query = loaded.config.query
-    if _left_open(loaded, query):
-        few = query.model_copy(update={"quantisation_bits": FEW_BITS})
-        yield replace(loaded, config=loaded.config.model_copy(update={"query": few}))
-    yield loaded
+    if not isinstance(query, MomentSection) or not _left_open(loaded, query):
+        yield loaded, True
+        return
+    # Sums of nights that share a charge are weighted, and need room for it.
+    most = most_bits(query) if loaded.config.continual is None else min(USUAL_BITS, most_bits(query))
+    if len(query.columns) >= _WIDE:
+        yield _with_bits(loaded, FEW_BITS), False
+    if most > USUAL_BITS:
+        yield _with_bits(loaded, USUAL_BITS), False
+    yield _with_bits(loaded, most), True
 
 
-def _left_open(loaded: LoadedConfig, query: Query) -> bool:
-    """Whether the bits are not declared, and few of them would make the sums faster."""
-    if not isinstance(query, MomentSection) or query.quantisation_bits is not None or len(query.columns) < _WIDE:
+def _with_bits(loaded: LoadedConfig, bits: int) -> LoadedConfig:
+    query = loaded.config.query.model_copy(update={"quantisation_bits": bits})
+    return replace(loaded, config=loaded.config.model_copy(update={"query": query}))
+
+
+def _left_open(loaded: LoadedConfig, query: MomentSection) -> bool:
+    """Whether the bits are not declared, of products whose rounding is known."""
+    if query.quantisation_bits is not None:
         return False
     box = isinstance(query.geometry, BoxGeometry) and query.geometry.norm_at_most is None
     return box and getattr(loaded.config.mechanism, "directions", None) is None
 
 
-def negligible(answer: Answer) -> bool:
-    """Whether rounding, at places that differ between records, is far below the noise; False where it is not known."""
-    shares = _shares(answer)
-    return shares is not None and _dithered(answer) and max(share.together for share in shares) <= _NEGLIGIBLE
+def enough(answer: Answer) -> bool:
+    """Whether rounding is far enough below the noise for as many bits as an answer has; False where it is not known.
+
+    Eight bits are taken for their speed alone, where nobody would notice; and never where declared whole numbers, which
+    more bits hold, would be rounded.
+    """
+    found = rounded(answer)
+    if found is None or found.by_content is None:
+        return False
+    if found.bits > FEW_BITS:
+        return found.by_content.largest <= _SMALL
+    return found.by_content.largest <= _NEGLIGIBLE and not _spoilt(answer)
 
 
-def _dithered(answer: Answer) -> bool:
-    return isinstance(answer, MomentAnswer) and answer.question.query.quantiser.dither is not None
-
-
-def _shares(answer: Answer) -> list[_Share] | None:
-    """Shares of an entry, and of a sum behind a mean where there is one."""
-    if isinstance(answer, TotalsAnswer):
-        return _shares_of_totals(answer)
-    if not isinstance(answer, MomentAnswer | OuterAnswer):
-        return None
-    problem = answer.question.problem
-    bodies = (problem.body,) if isinstance(problem, SecondMoment) else (problem.left, problem.right)
-    if any(body not in (Body.CUBE, Body.HALF_CUBE) for body in bodies):
-        return None
-    lead = int(isinstance(problem, SecondMoment) and problem.augmented)
-    noise = answer.design.extremes(lead).entry_standard_deviation()
-    least = [float(np.min(noise[lead:, lead:]))] + ([float(np.min(noise[0, 1:]))] if lead else [])
-    if _dithered(answer):
-        sizes = dither.rounding_of_sums(problem.rows_at_most, problem.largest)
-        return [_Share(mean / of, deviation / of) for (mean, deviation), of in zip(sizes, least, strict=False)]
-    furthest = rounding_of_sums(problem.rows_at_most, problem.largest)
-    return [_Share(error / of) for error, of in zip(furthest, least, strict=False)]
-
-
-def _shares_of_totals(answer: TotalsAnswer) -> list[_Share] | None:
-    """Shares of the sum with the least noise; the count is not rounded."""
-    problem = answer.question.problem
-    if problem.body not in (Body.CUBE, Body.HALF_CUBE):
-        return None
-    noise = answer.design.entry_standard_deviation()[0, int(problem.counted) :]
-    return [_Share(rounding_of_sums(problem.rows_at_most, problem.largest)[1] / float(np.min(noise)))]
+def _spoilt(answer: Answer) -> bool:
+    """Whether a declared step does not fit into the integers of an answer."""
+    side = answer.question.side if isinstance(answer, MomentAnswer) else None
+    return side is not None and side.spoilt

@@ -11,14 +11,13 @@ from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
 from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.ledger.guessing import warning
-from blockveil.pipeline.plan import nights, promise, published_epsilons
+from blockveil.pipeline.plan import nights, promise, published_epsilons, rounded
 from blockveil.pipeline.plan.balance import Rows
 from blockveil.pipeline.plan.coarse_steps import coarse_steps
 from blockveil.pipeline.plan.excess_noise import Advice, excess_noise
 from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, comparison_text
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
-from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.vetting import unvetted_words
 from blockveil.pipeline.questions.gradients import training_lines
 
@@ -67,7 +66,7 @@ def describe(
         *answer.design.lines(),
         *training_lines(plan.question, plan.design),
         ("Expected error", answer.error_sentence()),
-        *([] if (rounding := rounding_sentence(answer)) is None else [("Rounding", rounding)]),
+        *rounded.lines(answer),
         ("Charge", charge),
     ]
     if plan.series is not None:
@@ -99,8 +98,14 @@ def warnings(plan: Plan, advice: tuple[Advice, ...] | None = None) -> list[str]:
     noise = excess_noise(plan)
     excess = None if noise is None else replace(noise, advice=advice).sentence
     weak = warning(plan.guarantee.epsilon, plan.guess, "with this release")
-    coarse = coarse_steps(plan)
-    found = (unvetted_words(plan.config), excess, None if coarse is None else coarse.sentence, weak)
+    coarse, rounding = coarse_steps(plan), rounded.rounded(plan.answer)
+    found = (
+        unvetted_words(plan.config),
+        excess,
+        None if coarse is None else coarse.sentence,
+        None if rounding is None else rounding.warning,
+        weak,
+    )
     return [sentence for sentence in found if sentence is not None]
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.estimates import blocks as block_estimates
 from blockveil.engine.estimates.blocks import CovarianceHead
+from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
 from blockveil.pipeline.data import derived_noise
@@ -108,7 +109,11 @@ class _Stated(_Plain):
 
 
 def _noise(
-    design: NoiseDesign, axes: tuple[str, ...], units: tuple[NDArray[np.float64], ...], lead: int = 0
+    design: NoiseDesign,
+    axes: tuple[str, ...],
+    units: tuple[NDArray[np.float64], ...],
+    lead: int = 0,
+    rounding: RoundingError | None = None,
 ) -> ReleaseArrays:
     """Arrays that state the noise of every entry; see :mod:`.derived_noise`.
 
@@ -122,6 +127,8 @@ def _noise(
         Raw units of a coordinate, by row and, where it is not symmetric, by column.
     lead
         Coordinates before the features.
+    rounding
+        Of the records, where it is stated.
     """
     noise, along = design.entry_noise, "coordinate" if lead else axes[0]
     found: dict[str, tuple[Any, tuple[str, ...]]] = {
@@ -135,14 +142,28 @@ def _noise(
             derived_noise.BY_COLUMN: (noise.columns, (axes[1],)),
             derived_noise.COLUMN_UNITS: (units[1], (axes[1],)),
         }
+    if rounding is not None:
+        found |= {
+            derived_noise.ROUNDING_BY_ROW: (rounding.rows, (along,)),
+            derived_noise.SECOND_ORDER: (np.asarray(rounding.second_order), ()),
+        }
+        found |= {derived_noise.ROUNDING_BY_COLUMN: (rounding.columns, (axes[1],))} if len(units) > 1 else {}
     return found
 
 
 class SecondMomentBlocks(_Stated):
     """A second moment."""
 
-    def __init__(self, large: Large, axes: ReleaseArrays, design: NoiseDesign, coordinates: Coordinates) -> None:
-        super().__init__("second_moment", large, axes, _noise(design, large.dimensions, (coordinates.scale,)))
+    def __init__(
+        self,
+        large: Large,
+        axes: ReleaseArrays,
+        design: NoiseDesign,
+        coordinates: Coordinates,
+        rounding: RoundingError | None,
+    ) -> None:
+        noise = _noise(design, large.dimensions, (coordinates.scale,), rounding=rounding)
+        super().__init__("second_moment", large, axes, noise)
         self._design, self._coordinates = design, coordinates
 
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
@@ -155,9 +176,15 @@ class OuterBlocks(_Stated):
     """A sum of outer products."""
 
     def __init__(
-        self, large: Large, axes: ReleaseArrays, design: NoiseDesign, left: Coordinates, right: Coordinates
+        self,
+        large: Large,
+        axes: ReleaseArrays,
+        design: NoiseDesign,
+        factors: tuple[Coordinates, Coordinates],
+        rounding: RoundingError | None,
     ) -> None:
-        noise = _noise(design, large.dimensions, (left.scale, right.scale))
+        left, right = factors
+        noise = _noise(design, large.dimensions, (left.scale, right.scale), rounding=rounding)
         super().__init__("outer_products", large, axes, noise)
         self._design, self._left, self._right = design, left, right
 
@@ -194,10 +221,12 @@ class CovarianceBlocks(_Stated):
         design: NoiseDesign,
         coordinates: Coordinates,
         public_count: int | None,
+        rounding: RoundingError | None,
     ) -> None:
-        noise = _noise(design, large.dimensions, (coordinates.scale,), lead=1)
+        noise = _noise(design, large.dimensions, (coordinates.scale,), 1, rounding)
         super().__init__("covariance", large, axes, noise)
         self._design, self._coordinates, self._public_count = design, coordinates, public_count
+        self._rounding = rounding
         self._head: CovarianceHead | None = None
 
     def needed_first(self, tile: Tile) -> bool:
@@ -208,7 +237,7 @@ class CovarianceBlocks(_Stated):
         """Count and mean."""
         parts = [first[tile][0] for tile in sorted(first, key=lambda tile: tile.columns)]
         head = block_estimates.covariance_head(
-            np.concatenate(parts), self._design, self._coordinates, self._public_count
+            np.concatenate(parts), self._design, self._coordinates, self._public_count, self._rounding
         )
         self._head = head
         arrays: dict[str, tuple[Any, tuple[str, ...]]] = dict(self._axes)

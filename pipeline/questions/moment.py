@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,10 @@ from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices, shrunk_spectrum
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
+from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
-from blockveil.engine.records.dither import PLACES, Dither
 from blockveil.engine.records.geometry import Body, Coordinates, Vector, reaches_both_ends
-from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import rotation
 from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.reach import largest_entries
@@ -35,6 +34,7 @@ from blockveil.pipeline.questions.question import (
     span,
     text,
 )
+from blockveil.pipeline.questions.rounding import RoundedSide, error_of, rounded_side
 
 _PAIR = ("feature", "feature_")
 
@@ -51,6 +51,10 @@ class Moment:
         Whether noise has declared directions.
     density
         Public bound on the share of values other than zero, where one is declared and the shape lets it be used.
+    side
+        How records are rounded; None along directions, to nearest.
+    alike
+        How often one content occurs at most, where that is declared.
     """
 
     problem: SecondMoment
@@ -58,6 +62,13 @@ class Moment:
     features: tuple[str, ...]
     directed: bool = False
     density: float | None = None
+    side: RoundedSide | None = None
+    alike: int | None = None
+
+    @property
+    def rounding(self) -> RoundingError | None:
+        """Error by rounding, which every stated error includes; None where records are rounded to nearest."""
+        return None if self.side is None else error_of(self.side, self.side, self.problem.rows_at_most, self.alike)
 
     @property
     def origin(self) -> Vector:
@@ -81,7 +92,7 @@ class Moment:
             "constant_coordinate": self.problem.augmented,
             "largest_integer": self.problem.largest,
             **mapped_facts(self.query.quantiser, self.directed),
-            **({} if self.query.quantiser.dither is None else {"rounding": f"at {PLACES} places by record, version 1"}),
+            **({} if self.side is None else self.side.facts()),
         }
 
     def work(self, rows: int) -> Work:
@@ -167,7 +178,7 @@ class MomentAnswer:
         """Matrix, its error and a positive semi-definite version; for a covariance count and mean too."""
         names, coordinates = text(self.question.features), self.question.coordinates
         if not self.question.lead:
-            moment = matrices.second_moment(released, self.design, coordinates)
+            moment = matrices.second_moment(released, self.design, coordinates, self.question.rounding)
             return {
                 "feature": (names, ("feature",)),
                 "second_moment": (moment.value, _PAIR),
@@ -177,7 +188,9 @@ class MomentAnswer:
                     _PAIR,
                 ),
             }
-        found = matrices.covariance(released, self.design, coordinates, self._public_count(rows), self.shrinks)
+        found = matrices.covariance(
+            released, self.design, coordinates, self._public_count(rows), self.shrinks, self.question.rounding
+        )
         return {
             "feature": (names, ("feature",)),
             "count": (found.count.value, ()),
@@ -199,8 +212,8 @@ class MomentAnswer:
         large = Large((len(features), len(features)), _PAIR)
         axes: ReleaseArrays = {"feature": (text(features), ("feature",))}
         if not self.question.lead:
-            return SecondMomentBlocks(large, axes, self.design, coordinates)
-        return CovarianceBlocks(large, axes, self.design, coordinates, self._public_count(rows))
+            return SecondMomentBlocks(large, axes, self.design, coordinates, self.question.rounding)
+        return CovarianceBlocks(large, axes, self.design, coordinates, self._public_count(rows), self.question.rounding)
 
     def _public_count(self, rows: int) -> int | None:
         return rows if self.question.problem.neighbours is Neighbours.REPLACE_ONE else None
@@ -213,7 +226,8 @@ def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:
     if along and clip.coordinates.body is Body.CUBE:
         box = rotation.second_moment(clip, loaded.config.privacy.neighbours, asked.rows_at_most)
         return Moment(box, SecondMomentQuery(clip), asked.columns, directed=True)
-    clip = _dithered(clip)
+    side = rounded_side(clip, asked.geometry, exact=True)
+    clip = side.quantiser
     density = loaded.config.compute.density_at_most if clip.by_entries else None
     sparse = _work(1, len(asked.columns), int(clip.augmented), density, clip.largest).sparse
     problem = SecondMoment(
@@ -227,24 +241,10 @@ def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:
         ends=ends_in_coordinates(clip),
     )
     query = SecondMomentQuery(clip, sparse)
-    return Moment(problem, query, asked.columns, directed=along, density=density)
+    return Moment(problem, query, asked.columns, directed=along, density=density, side=side, alike=asked.alike_at_most)
 
 
 def _work(rows: int, features: int, lead: int, density: float | None, largest: int) -> Work:
     """One triangle of products."""
     width = features + lead
     return Work(GrowthKind.PRODUCTS, rows, features, (width, width), True, lead, density=density, largest=largest)
-
-
-def _dithered(clip: Quantiser) -> Quantiser:
-    """Rounding at places of their own for records in a cube with few bits.
-
-    Not where a zero would not be the same integer in all records, which sparse records need: whether a config says
-    that they are sparse must not change a bit.
-    """
-    coordinates = clip.coordinates
-    cube = coordinates.body in (Body.CUBE, Body.HALF_CUBE) and coordinates.mixing is None
-    if not cube or not gram.arithmetic(clip.largest).single:
-        return clip
-    dithered = replace(clip, dither=Dither(coordinates.dimension))
-    return dithered if dithered.by_entries else clip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from blockveil.engine.answers.outer_products import OuterProductsQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
+from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector, reaches_both_ends
 from blockveil.engine.sensitivity.problems import OuterProducts
@@ -21,18 +23,32 @@ from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, Large, OuterBlocks
 from blockveil.pipeline.questions.question import Answer, additive, ends_in_coordinates, extent, quantiser, span, text
+from blockveil.pipeline.questions.rounding import RoundedSide, error_of, rounded_side
 
 _PAIR = ("row", "column")
 
 
 @dataclass(frozen=True, eq=False)
 class Outer:
-    """Sum of outer products."""
+    """Sum of outer products.
+
+    Attributes
+    ----------
+    rounding
+        Error by rounding, which every stated error includes; None where a factor is rounded to nearest.
+    places
+        How each factor is rounded, where both have places by content.
+    alike
+        How often one content occurs at most, where that is declared.
+    """
 
     problem: OuterProducts
     query: OuterProductsQuery
     left: tuple[str, ...]
     right: tuple[str, ...]
+    rounding: RoundingError | None = None
+    places: Mapping[str, Any] = field(default_factory=dict)
+    alike: int | None = None
 
     @property
     def origin(self) -> Vector:
@@ -68,6 +84,7 @@ class OuterAnswer:
             "left_body": problem.left.value,
             "right_body": problem.right.value,
             "largest_integer": problem.largest,
+            **self.question.places,
         }
 
     def work(self, rows: int) -> Work:
@@ -94,7 +111,8 @@ class OuterAnswer:
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Sum over records of ``(a - origin)(b - origin)'`` and its error."""
         query = self.question.query
-        found = matrices.outer_products(released, self.design, query.left.coordinates, query.right.coordinates)
+        left, right = query.left.coordinates, query.right.coordinates
+        found = matrices.outer_products(released, self.design, left, right, self.question.rounding)
         return {
             **self._axes(),
             "outer_products": (found.value, _PAIR),
@@ -106,7 +124,7 @@ class OuterAnswer:
         left, right = self.question.query.left.coordinates, self.question.query.right.coordinates
         if left.mixing is not None or right.mixing is not None:
             return None
-        return OuterBlocks(Large(self.shape, _PAIR), self._axes(), self.design, left, right)
+        return OuterBlocks(Large(self.shape, _PAIR), self._axes(), self.design, (left, right), self.question.rounding)
 
     def _axes(self) -> ReleaseArrays:
         return {"row": (text(self.question.left), ("row",)), "column": (text(self.question.right), ("column",))}
@@ -114,7 +132,11 @@ class OuterAnswer:
 
 def build(loaded: LoadedConfig, asked: declared.OuterProductsSection) -> Outer:
     """Question of a config."""
-    left, right = (quantiser(loaded, side, augmented=False) for side in (asked.left, asked.right))
+    shapes = asked.left, asked.right
+    sides = [rounded_side(quantiser(loaded, shape, augmented=False), shape, exact=False) for shape in shapes]
+    if any(side.rounded is None for side in sides):
+        sides = [RoundedSide(quantiser(loaded, shape, augmented=False), None) for shape in shapes]
+    left, right = (side.quantiser for side in sides)
     gram.check_no_overflow(asked.rows_at_most, left.largest)
     problem = OuterProducts(
         left.coordinates.body,
@@ -129,4 +151,6 @@ def build(loaded: LoadedConfig, asked: declared.OuterProductsSection) -> Outer:
         right_ends=ends_in_coordinates(right),
     )
     names = asked.columns
-    return Outer(problem, OuterProductsQuery(left, right), names[: left.width], names[left.width :])
+    rounding = error_of(sides[0], sides[1], asked.rows_at_most, asked.alike_at_most)
+    columns = names[: left.width], names[left.width :]
+    return Outer(problem, OuterProductsQuery(left, right), *columns, rounding, sides[0].facts(), asked.alike_at_most)

@@ -13,14 +13,16 @@ from blockveil.engine.answers.work import Work
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
+from blockveil.engine.records.fine_dither import FineDither
 from blockveil.engine.records.geometry import Ball, Box, Ellipsoid, GeometryError, Vector
 from blockveil.engine.records.quantiser import Quantiser
+from blockveil.engine.records.quantiser_limits import LARGEST_MULTIPLIED
 from blockveil.engine.sensitivity.box_products import Ends
 from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.rotation import along
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.geometry_section import Geometry
-from blockveil.pipeline.config.query_sections import USUAL_BITS
+from blockveil.pipeline.config.query_sections import USUAL_BITS, Asked, usual_bits
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 
@@ -142,8 +144,12 @@ def quantiser(loaded: LoadedConfig, shape: Geometry, augmented: bool) -> Quantis
     stand_in = None
     if query.missing == "impute":
         stand_in = np.array([feature.impute for feature in shape.features], dtype=np.float64)
-    bits = getattr(query, "quantisation_bits", None) or USUAL_BITS
-    return Quantiser(geometry(loaded, shape).coordinates(), 2 ** (bits - 1) - 1, augmented, stand_in)
+    usual = usual_bits(query) if isinstance(query, Asked) else USUAL_BITS
+    largest = 2 ** ((getattr(query, "quantisation_bits", None) or usual) - 1) - 1
+    coordinates = geometry(loaded, shape).coordinates()
+    # Integers that are added alone may be so large that rounding to nearest is not proven for them.
+    places = FineDither(coordinates.dimension, largest) if largest > LARGEST_MULTIPLIED else None
+    return Quantiser(coordinates, largest, augmented, stand_in, dither=places)
 
 
 def ends_in_coordinates(clip: Quantiser) -> Ends | None:

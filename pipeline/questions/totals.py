@@ -11,6 +11,7 @@ from blockveil.engine.answers.record_sums import RecordSumsQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import totals_and_means as estimates
 from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates, Vector
@@ -27,6 +28,7 @@ from blockveil.pipeline.questions.question import (
     quantiser,
     text,
 )
+from blockveil.pipeline.questions.rounding import RoundedSide, error_of_sums, rounded_side
 
 _NAMED = 4
 """Features whose expected error a plan gives in their own units."""
@@ -36,11 +38,26 @@ _COUNT_SHARE = "least error of the worst mean, version 1"
 
 @dataclass(frozen=True, eq=False)
 class TotalsQuestion:
-    """Count, totals and means."""
+    """Count, totals and means.
+
+    Attributes
+    ----------
+    side
+        How records are rounded.
+    alike
+        How often one content occurs at most, where that is declared.
+    """
 
     problem: Totals
     query: RecordSumsQuery
     features: tuple[str, ...]
+    side: RoundedSide | None = None
+    alike: int | None = None
+
+    @property
+    def rounding(self) -> RoundingError | None:
+        """Error by rounding, which every stated error includes; None where records are rounded to nearest."""
+        return None if self.side is None else error_of_sums(self.side, self.problem.rows_at_most, self.alike)
 
     @property
     def origin(self) -> Vector:
@@ -90,6 +107,7 @@ class TotalsAnswer:
             "largest_integer": problem.largest,
             **({"count_share": _COUNT_SHARE} if problem.counted else {}),
             **mapped_facts(self.question.query.quantiser, False),
+            **({} if self.question.side is None else self.question.side.facts()),
         }
 
     def work(self, rows: int) -> Work:
@@ -125,7 +143,8 @@ class TotalsAnswer:
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Totals, means and count, each with the standard deviation of its noise."""
         public = None if self._lead else rows
-        found = estimates.totals_and_means(released, self.design, self.question.coordinates, public)
+        question = self.question
+        found = estimates.totals_and_means(released, self.design, question.coordinates, public, question.rounding)
         return {
             "feature": (text(self.question.features), ("feature",)),
             "count": (found.count.value, ()),
@@ -144,6 +163,8 @@ def build(loaded: LoadedConfig, asked: declared.TotalsSection) -> TotalsQuestion
     """Question of a config."""
     neighbours = loaded.config.privacy.neighbours
     clip = quantiser(loaded, asked.geometry, augmented=neighbours is Neighbours.ADD_REMOVE)
+    side = rounded_side(clip, asked.geometry, exact=False)
+    clip = side.quantiser
     ends = clip.ends
     problem = Totals(
         clip.coordinates.body,
@@ -153,4 +174,4 @@ def build(loaded: LoadedConfig, asked: declared.TotalsSection) -> TotalsQuestion
         asked.rows_at_most,
         widths=None if ends is None else (ends[1] - ends[0]) / clip.largest,
     )
-    return TotalsQuestion(problem, RecordSumsQuery(clip), asked.columns)
+    return TotalsQuestion(problem, RecordSumsQuery(clip), asked.columns, side, asked.alike_at_most)

@@ -13,9 +13,8 @@ from typing import Any
 from blockveil.engine.estimates.bands import CONFIDENCE
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Charge
-from blockveil.pipeline.plan import promise
+from blockveil.pipeline.plan import promise, rounded
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.releases.post_processing_error import post_processing
 
@@ -101,7 +100,6 @@ def error_facts(plan: Plan) -> dict[str, Any]:
     report = plan.answer.error()
     if report is None:
         return {}
-    rounding = rounding_sentence(plan.answer)
     return {
         "of": "second_moment" if plan.answer.matrix == "covariance" else plan.answer.matrix,
         "confidence": CONFIDENCE,
@@ -109,7 +107,7 @@ def error_facts(plan: Plan) -> dict[str, Any]:
         "spectral_norm_bound": report.spectral,
         "frobenius_norm_bound": report.frobenius,
         "expected_squared_error": report.total_variance,
-        **({} if rounding is None else {"rounding": rounding}),
+        **rounded.facts(plan.answer),
     }
 
 

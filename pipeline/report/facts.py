@@ -248,6 +248,9 @@ def directions_line(facts: Facts) -> list[tuple[str, str]]:
     ]
 
 
+_OF_ROUNDING = (("Rounding", "rounding"), ("Rounding of equal records", "rounding_of_equal_records"))
+
+
 def _whole(error: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Error of the whole matrix, which was known before any data was read."""
     if not error:
@@ -260,7 +263,7 @@ def _whole(error: dict[str, Any] | None) -> list[tuple[str, str]]:
             f"spectral norm at most {number(error['spectral_norm_bound'])}; "
             f"Frobenius norm at most {number(error['frobenius_norm_bound'])}",
         ),
-        *([("Rounding, which is not in it", error["rounding"])] if "rounding" in error else []),
+        *((label, error[key]) for label, key in _OF_ROUNDING if key in error),
     ]
 
 

@@ -7,7 +7,8 @@ from other arrays is computed from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.verification.stated_grid import StatedGrid, Values, on_steps, same, stated_grid
 from blockveil.pipeline.verification.stated_noise import replaces
+from blockveil.pipeline.verification.stated_rounding import coordinate_units, stated_rounding
 
 _SLAB = 2**20
 """Entries of a large array that are looked at together."""
@@ -76,9 +78,11 @@ class ArrayCheck:
         """Of a second moment, or of a covariance with a constant coordinate in front."""
         geometry = self._stated["query"]["geometry"]
         origin, scale = way_back(geometry)
+        scale = coordinate_units(self._stated, scale)
         self._names("feature", geometry)
         unscaled = self._stated["mechanism"]["mechanism"] in _UNSCALED
         grid = self._grid((lead + scale.size,) * 2, lead, unscaled=unscaled)
+        grid = self._rounded(grid, (geometry, geometry), (lead, lead))
         self._kept_noise(grid, scale, lead)
         if "second_moment" in self._arrays:
             self._answer("second_moment", grid, (scale, scale), lead)
@@ -94,6 +98,7 @@ class ArrayCheck:
         self._names("feature", geometry)
         lead = 0 if replaces(self._stated) else 1
         grid = self._grid((1, lead + scale.size), 0, unscaled=True)
+        grid = self._rounded(grid, (geometry, geometry), (0, lead), products=False)
         count, of_count, divisor = self._count(grid)
         one, features = slice(0, 1), slice(lead, None)
         steps = [each[0] * scale for each in grid.steps(one, features)]
@@ -127,7 +132,7 @@ class ArrayCheck:
         scales = [way_back(side)[1] for side in sides]
         for name, side in zip(("row", "column"), sides, strict=True):
             self._names(name, side)
-        grid = self._grid((scales[0].size, scales[1].size), 0, unscaled=True)
+        grid = self._rounded(self._grid((scales[0].size, scales[1].size), 0, unscaled=True), sides, (0, 0))
         self._answer("outer_products", grid, (scales[0], scales[1]), 0)
 
     def even(self, name: str) -> None:
@@ -158,6 +163,16 @@ class ArrayCheck:
     def _grid(self, shape: tuple[int, int], lead: int, *, unscaled: bool) -> StatedGrid:
         return stated_grid(self._stated["mechanism"], shape, lead, unscaled=unscaled)
 
+    def _rounded(
+        self,
+        grid: StatedGrid,
+        sides: Sequence[Mapping[str, Any]],
+        leads: tuple[int, int],
+        *,
+        products: bool = True,
+    ) -> StatedGrid:
+        return replace(grid, rounding=stated_rounding(self._stated, sides, leads, products=products))
+
     def _answer(self, name: str, grid: StatedGrid, scales: tuple[Values, Values], lead: int) -> None:
         """A matrix of the answer, and the deviations of its noise where they are stored."""
         shape = scales[0].size, scales[1].size
@@ -182,6 +197,10 @@ class ArrayCheck:
         self._require("noise_off_diagonal", same(self._of("noise_off_diagonal", ()), grid.beside))
         self._require("noise_of_a_step", same(self._of("noise_of_a_step", ()), grid.deviation / grid.integers))
         self._require("unit_by_row", same(self._of("unit_by_row", scale.shape), scale))
+        if grid.rounding is not None:
+            by_row, second = self._of("rounding_by_row", (lead + scale.size,)), self._of("rounding_second_order", ())
+            self._require("rounding_by_row", same(by_row, grid.rounding.rows))
+            self._require("rounding_second_order", same(second, grid.rounding.second_order))
 
     def _count(self, grid: StatedGrid) -> tuple[float, float, float]:
         """Number of records, the deviation of its noise, and what means are divided by."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.verification.stated_noise import StatedLaw, stated_law
 from blockveil.pipeline.verification.stated_numbers import sizes, stated_number
+from blockveil.pipeline.verification.stated_rounding import StatedRounding
 
 Values = NDArray[np.float64]
 
@@ -58,6 +59,8 @@ class StatedGrid:
         Integers of a step of each entry of the diagonal; None where they follow from its row and column.
     common
         How often each entry of the diagonal takes the numbers that are shared, and how many there are.
+    rounding
+        Error by rounding of records, which deviations include; None where they are those of the noise alone.
     """
 
     rows: Values
@@ -68,6 +71,7 @@ class StatedGrid:
     deviation: float
     own: Values | None
     common: tuple[Values, float] | None
+    rounding: StatedRounding | None = None
 
     def steps(self, rows: slice, columns: slice) -> tuple[Values, Values]:
         """Steps of a block, in units of the answer, rounded up from just below and from just above their ideal size."""
@@ -87,6 +91,9 @@ class StatedGrid:
             times, shared = self.common
             grown = np.diag(np.sqrt(1.0 + shared * times**2) - 1.0)[rows, columns] + 1.0
             low, high = low * grown, high * grown
+        if self.rounding is not None:
+            beside = self.rounding.deviations(rows, columns)
+            low, high = np.hypot(low, beside), np.hypot(high, beside)
         return low, high
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.pipeline.verification.stated_numbers import Numbers
+from blockveil.pipeline.verification.stated_numbers import Numbers, sizes
 
 _UNSURE = 1e-6
 """Steps by which an end may be off its float; a nearer one decides no rounding."""
@@ -239,7 +239,8 @@ def stated_shape(geometry: Mapping[str, Any], largest: int, mechanism: Mapping[s
         shares = np.minimum(scale / norm, 1.0)
         shares = None if float(np.sum(shares**2)) <= 1.0 else shares
     passed = _beyond if "rounding" in mechanism else _passed
-    inner, outer = ([_steps(side / scale * largest, how, largest) for side in sides] for how in (_reached, passed))
+    steps = _stated_steps(mechanism, scale, largest)
+    inner, outer = ([_steps(side * steps, how, largest) for side in sides] for how in (_reached, passed))
     return Shape(
         largest,
         len(features),
@@ -252,6 +253,17 @@ def stated_shape(geometry: Mapping[str, Any], largest: int, mechanism: Mapping[s
 
 
 _Values = NDArray[np.float64]
+
+
+def _stated_steps(mechanism: Mapping[str, Any], scale: _Values, largest: int) -> _Values:
+    """Steps of a raw unit: K over a half width, or fewer where the release states them."""
+    if "steps_per_unit" not in mechanism:
+        return largest / scale
+    found = np.array(sizes(mechanism, "steps_per_unit", scale.size))
+    # The bound of the proof: with more, the half width of a feature would exceed the largest integer.
+    if not np.all(found * scale <= largest * (1.0 + 1e-9)):
+        raise ValueError("steps_per_unit")
+    return found
 
 
 def _all(features: Iterable[Mapping[str, Any]], key: str) -> _Values:

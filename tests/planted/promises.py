@@ -19,6 +19,63 @@ MUTANTS = (
         ),
     ),
     *of(
+        "tests/engine/records/test_fine_dither.py",
+        (
+            "test_a_record_alone_decides_its_integers",
+            "blockveil.engine.records.fine_dither:FineDither.starts",
+            "return _mixed(",
+            "return _mixed(np.arange(len(words), dtype=np.uint64) + ",
+        ),
+        (
+            "test_places_of_all_starts_are_even",
+            "blockveil.engine.records.fine_dither:LEAST_PLACE",
+            "- 0.5",
+            "- 0.4375",
+        ),
+    ),
+    *of(
+        "tests/engine/records/test_lattice.py",
+        (
+            "test_multiples_of_a_declared_step_are_exact_whatever_else_a_record_holds",
+            "blockveil.engine.records.lattice:on_lattice",
+            "q - np.where(between",
+            "q - np.where(False & between",
+        ),
+        (
+            "test_no_integer_is_larger_and_no_feature_reaches_much_less",
+            "blockveil.engine.records.lattice:on_lattice",
+            "known & (reach >= LEAST_REACH)",
+            "known & (reach >= 0.5)",
+        ),
+    ),
+    *of(
+        "tests/pipeline/plan/test_rounded_ends.py",
+        (
+            "test_no_pair_of_records_at_8_bits_is_further_apart_than_is_charged",
+            "blockveil.engine.records.quantiser:Quantiser.ends",
+            "np.floor(self._grid.lowest), np.ceil(self._grid.highest)",
+            "np.rint(self._grid.lowest), np.rint(self._grid.highest)",
+            ("uneven, about zero", "replace-one"),
+        ),
+        (
+            "test_no_pair_of_records_at_8_bits_is_further_apart_than_is_charged",
+            "blockveil.engine.sensitivity.moment_problem:SecondMoment._reached",
+            "/= np.maximum(-self.ends[0], self.ends[1])",
+            "/= np.minimum(-self.ends[0], self.ends[1])",
+            ("uneven, about zero", "add-remove"),
+        ),
+    ),
+    *of(
+        "tests/engine/estimates/test_rounding_error.py",
+        (
+            "test_sums_of_worst_contents_deviate_as_is_stated_and_not_by_5_per_cent_more_or_less",
+            "blockveil.engine.estimates.rounding_error:of_coordinates",
+            "* records * min(alike, records)",
+            "* records",
+            ("8",),
+        ),
+    ),
+    *of(
         "tests/engine/records/test_quantiser_limits.py",
         (
             "test_what_is_refused_would_have_left_its_bound",
@@ -176,8 +233,8 @@ MUTANTS = (
         (
             "test_of_second_moments",
             "blockveil.engine.sensitivity.problems:SecondMoment.l2",
-            "weights = spread.rows**-2.0",
-            "weights = 0.95 * spread.rows**-2.0",
+            "weights = self._reached(spread.rows) ** -2.0",
+            "weights = 0.95 * self._reached(spread.rows) ** -2.0",
         ),
         (
             "test_of_rows",

@@ -7,9 +7,10 @@ MUTANTS = (
         "tests/pipeline/releases/test_bits.py",
         (
             "test_few_bits_are_multiplied_in_single_precision_and_the_plan_says_what_rounding_costs",
-            "blockveil.pipeline.plan.rounded:rounding_sentence",
-            " and not single",
-            "",
+            "blockveil.pipeline.plan.rounded:_by_content",
+            "found[0, lead:] / noise[0, lead:]",
+            "found[0, lead:] / noise[-1, lead:]",
+            ("covariance",),
         ),
     ),
     *of(

@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from blockveil.engine.answers import gram
 from blockveil.engine.records import one_pass
 from blockveil.engine.records.dither import Dither
+from blockveil.engine.records.fine_dither import FineDither
 from blockveil.engine.records.geometry import Ball, Box
 from blockveil.engine.records.one_pass import IntegerMismatch
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
@@ -20,6 +21,8 @@ numba = pytest.importorskip("numba")
 
 WIDTH = 11
 DTYPES = ["f8", "f4", "f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", ">f8", ">f4", ">i4", "g"]
+FINE = "fine"
+DITHERS = (False, True, FINE)
 STAND_IN = np.linspace(-0.3, 0.6, WIDTH)
 
 
@@ -47,13 +50,14 @@ def quantiser(*, dithered, augmented=False, imputed=False, half=False, narrow=Tr
     lower = np.zeros(WIDTH) if half else -scale * np.linspace(1.0, 3.0, WIDTH)
     origin = np.zeros(WIDTH) if half else lower / 3.0
     box = Box(lower, scale * np.linspace(0.5, 2.0, WIDTH), origin)
-    largest, dither = (127, Dither(WIDTH)) if dithered else (32767, None)
+    largest = 127 if dithered is True else 32767
+    dither = {False: None, True: Dither(WIDTH), FINE: FineDither(WIDTH, largest)}[dithered]
     return Quantiser(box.coordinates(), largest, augmented, STAND_IN if imputed else None, narrow, dither)
 
 
 OPTIONS = [
     {"dithered": dithered, "augmented": augmented, "imputed": imputed, "half": half, "narrow": narrow}
-    for dithered in (False, True)
+    for dithered in DITHERS
     for augmented in (False, True)
     for imputed in (False, True)
     for half, narrow in ((False, True), (True, True), (False, False))
@@ -89,7 +93,8 @@ def test_records_of_every_type_have_the_same_integers_under_every_option(kernels
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(k for k, v in o.items() if v) or "plain")
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2"])
 def test_bytes_hold_the_integers_that_floats_hold(kernels, dtype, options):
-    q, records = dataclasses.replace(quantiser(**options), largest=127), ordinary(dtype)
+    q, records = quantiser(**options), ordinary(dtype)
+    q = dataclasses.replace(q, largest=127, dither=FineDither(WIDTH, 127) if options["dithered"] == FINE else q.dither)
     by_numpy, compiled = both(kernels, q, records, np.int8)
     assert np.array_equal(by_numpy, q.quantise(records))
     assert np.array_equal(compiled, by_numpy)
@@ -99,7 +104,7 @@ def test_bytes_hold_the_integers_that_floats_hold(kernels, dtype, options):
 @given(
     data=st.data(),
     dtype=st.sampled_from([np.float16, np.float32, np.float64]),
-    dithered=st.booleans(),
+    dithered=st.sampled_from(DITHERS),
     scale=st.sampled_from([2.0**-60, 1e-3, 1.0, 1e6, 2.0**60]),
 )
 def test_any_value_of_the_format_has_the_same_integers(kernels, data, dtype, dithered, scale):
@@ -110,7 +115,7 @@ def test_any_value_of_the_format_has_the_same_integers(kernels, data, dtype, dit
     assert np.array_equal(*both(kernels, q, records, np.float64))
 
 
-@pytest.mark.parametrize("dithered", [False, True])
+@pytest.mark.parametrize("dithered", DITHERS)
 def test_integers_at_the_ends_of_their_type_have_the_same_integers(kernels, dithered):
     for dtype in ("i1", "i2", "i4", "i8", "u1", "u8"):
         ends = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max, 0, 1], dtype)
@@ -124,19 +129,19 @@ def test_the_kernels_do_the_work_where_they_can_and_only_there(kernels):
     def counted(kernel):
         return lambda *given: calls.append(1) or kernel(*given)
 
-    watched = one_pass.Kernels(counted(kernels.moved), counted(kernels.nearest))
-    for dithered in (False, True):
+    watched = one_pass.Kernels(*map(counted, (kernels.moved, kernels.finely_moved, kernels.nearest)))
+    for dithered in DITHERS:
         both(watched, quantiser(dithered=dithered), ordinary("f4"), np.float32)
-    assert len(calls) == 2
+    assert len(calls) == 3
     ball = Quantiser(Ball([0.0] * WIDTH, 3.0).coordinates(), 32767, False, None)
     capped = Quantiser(Box([-1.0] * WIDTH, [1.0] * WIDTH, [0.0] * WIDTH, 2.0).coordinates(), 32767, False, None)
     for q in (ball, capped):
         assert np.array_equal(*both(watched, q, ordinary("f8"), np.float64))
     both(watched, quantiser(dithered=False), ordinary("f8"), np.float16)
-    assert len(calls) == 2
+    assert len(calls) == 3
 
 
-@pytest.mark.parametrize("dithered", [False, True])
+@pytest.mark.parametrize("dithered", DITHERS)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ">f8"])
 def test_a_missing_value_is_refused_wherever_it_stands(kernels, dithered, value, dtype):
@@ -153,7 +158,7 @@ def test_a_missing_value_is_refused_wherever_it_stands(kernels, dithered, value,
 
 
 @pytest.mark.parametrize("layout", ["columns", "every other", "backwards", "read only", "unaligned", "one", "none"])
-@pytest.mark.parametrize("dithered", [False, True])
+@pytest.mark.parametrize("dithered", DITHERS)
 def test_the_layout_of_records_in_memory_changes_nothing(kernels, layout, dithered):
     records = ordinary("f8", 60)
     if layout == "columns":
@@ -174,8 +179,9 @@ def test_the_layout_of_records_in_memory_changes_nothing(kernels, layout, dither
     assert np.array_equal(*both(kernels, quantiser(dithered=dithered, augmented=True), records, np.float64))
 
 
-def test_parts_and_starts_of_records_are_the_same(kernels):
-    q, records = quantiser(dithered=True, augmented=True), ordinary("f4")
+@pytest.mark.parametrize("dithered", [True, FINE])
+def test_parts_and_starts_of_records_are_the_same(kernels, dithered):
+    q, records = quantiser(dithered=dithered, augmented=True), ordinary("f4")
     whole = q.quantise(records)
     with using(kernels):
         starts = q.starts(records)
@@ -186,7 +192,7 @@ def test_parts_and_starts_of_records_are_the_same(kernels):
     assert np.array_equal(starts, q.starts(records))
 
 
-@pytest.mark.parametrize("dithered", [False, True])
+@pytest.mark.parametrize("dithered", DITHERS)
 def test_a_gram_matrix_is_the_same(kernels, dithered):
     q, records = quantiser(dithered=dithered, augmented=True), ordinary("f4", 3000)
     by_numpy = gram.partial_gram(records, 0, len(records), q, 700)
@@ -203,7 +209,7 @@ def test_only_the_rows_of_the_records_are_written(kernels):
     assert np.array_equal(integers[3:7], np.rint(integers[3:7]))
 
 
-@pytest.mark.parametrize("dithered", [False, True])
+@pytest.mark.parametrize("dithered", DITHERS)
 def test_shapes_that_would_leave_an_array_are_refused(kernels, dithered):
     q, records = quantiser(dithered=dithered), ordinary("f8", 6)
     with using(kernels):

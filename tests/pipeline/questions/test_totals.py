@@ -18,9 +18,9 @@ from blockveil.engine.records.geometry import Ball, Box, Ellipsoid
 from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan import rounded
 from blockveil.pipeline.plan.excess_noise import advised, excess_noise
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.plan.rounded import rounding_sentence
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
@@ -354,15 +354,25 @@ def test_excess_noise_is_warned_of_with_a_remedy_that_helps(tmp_path):
 def test_rounding_is_told_where_it_is_not_far_below_the_noise(tmp_path):
     many = MIDDLE.replace("rows_at_most = 500", "rows_at_most = 900_000")
     few_bits = MIDDLE.replace('"refuse"', '"refuse"\nquantisation_bits = 8')
-    assert rounding_sentence(planned(tmp_path, MIDDLE).answer) is None
-    assert rounding_sentence(planned(tmp_path, BALL).answer) is None
-    assert "to 20 bits: a total about the origin is off" in rounding_sentence(planned(tmp_path, many).answer)
+    assert rounded.lines(planned(tmp_path, MIDDLE).answer) == []
+    assert rounded.lines(planned(tmp_path, many).answer) == [], "sums have 32 bits"
     plan = planned(tmp_path, few_bits, neighbours="add-remove")
-    assert "to 8 bits" in dict(describe(plan, None))["Rounding"]
-    # All records at a place in a step where rounding moves them furthest, 1/2 of 1/127: as far as is said, no further.
+    said = dict(describe(plan, None))
+    assert "to 8 bits" in said["Rounding"]
+    assert "if no more than 8 records are alike" in said["Rounding"]
+    # All records alike, at a place in a step: off by less than a step each, as is said.
     query = plan.question.query
     record = 5.0 + 5.0 * (np.full((500, 4), 0.5 - 1e-9)) / 127.0
     (exact,) = query.partial(record, 0, 500, 500, [Tile((0, 1), (0, 5))])
     off = np.abs(exact[0, 1:] / 127.0 - (record.sum(axis=0) - 2500.0) / 5.0)
-    said = 500 * 0.5 / 127.0
-    assert np.all((off <= said) & (off > 0.99 * said))
+    assert np.all(off < 500 * 1.0 / 127.0)
+    assert "widen means by 0.0079 half widths" in said["Rounding of equal records"]
+
+
+def test_sums_have_as_many_bits_as_add_up_exactly(tmp_path):
+    def bits(shape, rows):
+        text = shape.replace("rows_at_most = 500", f"rows_at_most = {rows}")
+        return planned(tmp_path, text).question.problem.largest.bit_length() + 1
+
+    assert [bits(MIDDLE, rows) for rows in (500, 2**31, 2**31 + 1, 10**15)] == [32, 32, 31, 13]
+    assert bits(BALL, 500) == bits(CAPPED, 500) == 20

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import zarr
 
-from blockveil.engine.records import dither
+from blockveil.engine.records.dither import Dither
+from blockveil.engine.records.fine_dither import FineDither
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
@@ -22,31 +23,59 @@ FEW = ('missing = "refuse"', 'missing = "refuse"\nquantisation_bits = 8')
 def test_few_bits_are_multiplied_in_single_precision_and_the_plan_says_what_rounding_costs(tmp_path, kind):
     made = plan(tmp_path, FEW, kind=kind)
     assert made.answer.work(1000).single
-    said = dict(summary.describe(made, None))["Rounding"]
+    said = dict(summary.describe(made, None))
     lead, noise = int(kind == "covariance"), made.design.entry_standard_deviation()
-    (mean, varies), of_sum = dither.rounding_of_sums(made.config.query.rows_at_most, 127)
-    least = np.min(noise[lead:, lead:])
-    assert said.startswith(
-        f"to 8 bits, at places that differ between records: an entry is off by at most {mean / least:.2g} "
-        f"of the standard deviation of its noise, give or take {varies / least:.2g}"
+    rows = made.config.query.rows_at_most
+    of_sum = np.hypot(np.sqrt((0.25 + 2.0**-12) * rows * 8), rows * 2.0**-12) / 127
+    of_product = 2.0 * of_sum + (1.0 / 8 + 4.0 / np.sqrt(rows * 8)) * of_sum**2
+    entry = f"{of_product / np.min(noise[lead:, lead:]):.2g} of the standard deviation of the noise of an entry"
+    assert said["Rounding"].startswith(
+        "to 8 bits, at places that differ between contents: if no more than 8 records are alike, " + entry
     )
-    assert ("a sum behind a mean" in said) == (lead == 1)
+    assert ("a sum behind a mean" in said["Rounding"]) == (lead == 1)
     if lead:
-        off, around = (error / np.min(noise[0, 1:]) for error in of_sum)
-        assert f"a sum behind a mean by at most {off:.2g} of its own, give or take {around:.2g}" in said
+        assert f"and {of_sum / np.min(noise[0, 1:]):.2g} of that of a sum behind a mean" in said["Rounding"]
+    worst = rows * (2.0 / 127 + 1.0 / 127**2) / np.min(noise[lead:, lead:])
+    assert said["Rounding of equal records"].startswith(f"if all records are alike, up to {worst:.2g} of the standard")
     usual = plan(tmp_path, kind=kind)
     assert not usual.answer.work(1000).single
     assert "Rounding" not in dict(summary.describe(usual, None))
-    assert "Rounding" not in dict(summary.describe(plan(tmp_path, FEW, BALL, kind=kind), None))  # no such bound there
 
 
-def test_where_values_are_rounded_to_nearest_the_plan_has_the_bound_for_records_that_are_all_alike(tmp_path):
-    twelve = (FEW[0], FEW[1].replace("8", "12"))
-    many = ("rows_at_most = 10_000", "rows_at_most = 10_000_000")
-    made = plan(tmp_path, twelve, many, TINY, kind="second-moment")
-    share = 10**7 * (1 / 2047 + 0.25 / 2047**2) / np.min(made.design.entry_standard_deviation())
-    said = dict(summary.describe(made, None))["Rounding"]
-    assert said == f"to 12 bits: an entry is off by at most {share:.2g} of the standard deviation of its noise"
+def test_in_other_shapes_the_plan_has_the_bound_for_records_that_are_all_alike(tmp_path):
+    said = dict(summary.describe(plan(tmp_path, FEW, BALL, kind="second-moment"), None))
+    assert "Rounding" not in said
+    assert "which no standard error includes" in said["Rounding of equal records"]
+
+
+@pytest.mark.parametrize(("key", "warned"), [("", True), ("\nalike_at_most = 1", False)])
+def test_a_warning_names_the_worst_case_until_somebody_says_how_many_records_are_alike(tmp_path, key, warned):
+    many = ("rows_at_most = 10_000", "rows_at_most = 20_000_000")
+    twelve = (FEW[0], f'missing = "refuse"\nquantisation_bits = 16{key}')
+    made = plan(tmp_path, twelve, many, TINY, ("epsilon = 1.0", "epsilon = 8.0"), kind="covariance")
+    found = [sentence for sentence in summary.warnings(made) if "rounded" in sentence]
+    assert any("all records are alike" in sentence for sentence in found) == warned
+    assert "Rounding of equal records" in dict(summary.describe(made, None))
+
+
+def test_declared_steps_are_rounded_by_nothing_and_have_no_line(tmp_path):
+    listed = support.CONFIG[support.CONFIG.index("features = [") : support.CONFIG.index("[privacy]")]
+    listed = listed.replace("{{", "{").replace("}}", "}")
+    whole = 'features = [{ name = "x", count = 3, lower = 0, upper = 6, step = 1 }]\n\n'
+    many = ("rows_at_most = 10_000", "rows_at_most = 20_000_000")
+    made = plan(tmp_path, (listed, whole), many, TINY, ("epsilon = 1.0", "epsilon = 8.0"), kind="covariance")
+    assert not any("Rounding" in name for name, _ in summary.describe(made, None))
+    assert not any("rounded" in sentence for sentence in summary.warnings(made))
+    assert np.all(made.question.rounding.deviations() == 0.0)
+
+
+def test_more_bits_are_taken_where_rounding_would_show(tmp_path):
+    found = []
+    for rows, epsilon in ((10_000, 1.0), (10**8, 8.0), (10**9, 8.0)):
+        many = ("rows_at_most = 10_000", f"rows_at_most = {rows}")
+        made = plan(tmp_path, many, TINY, ("epsilon = 1.0", f"epsilon = {epsilon}"), kind="covariance")
+        found.append(made.question.problem.largest.bit_length() + 1)
+    assert found == [16, 18, 17]
 
 
 def wide(features, rows, *others):
@@ -65,9 +94,9 @@ def test_few_bits_are_chosen_where_they_are_faster_and_negligible_beside_the_noi
     made = plan(tmp_path, *wide(features, rows), kind="covariance")
     assert made.question.problem.largest == 2 ** (bits - 1) - 1
     assert made.answer.work(rows).single == (bits == 8)
-    assert (made.question.query.quantiser.dither is not None) == (bits == 8)
+    assert isinstance(made.question.query.quantiser.dither, Dither if bits == 8 else FineDither)
     assert made.public["query"]["quantisation_bits"] == bits, "the ledger has the bits that are used"
-    assert ("rounding" in made.public["calibration"]) == (bits == 8)
+    assert made.public["calibration"]["rounding"] == f"at {4096 if bits == 8 else 2**20} places by content"
 
 
 @pytest.mark.parametrize(
@@ -75,13 +104,12 @@ def test_few_bits_are_chosen_where_they_are_faster_and_negligible_beside_the_noi
     [
         (FEW[0], FEW[1].replace("8", "16")),
         ('kind = "box"', 'kind = "box"\nnorm_at_most = 5.0'),
-        ("lower = 0.0, upper = 1.0", "lower = -1.0, upper = 3.0"),
     ],
 )
-def test_declared_bits_other_shapes_and_boxes_with_zero_off_the_integers_are_left_as_they_are(tmp_path, other):
+def test_declared_bits_and_other_shapes_are_left_as_they_are(tmp_path, other):
     made = plan(tmp_path, *wide(300, 200_000, other), kind="second-moment")
     assert made.question.problem.largest == 2**15 - 1
-    assert made.question.query.quantiser.dither is None
+    assert (made.question.query.quantiser.dither is None) == ("norm" in other[1])
 
 
 @pytest.mark.parametrize("bounds", ["lower = 0.0, upper = 1.0", "lower = -1.0, upper = 3.0"])

@@ -64,7 +64,8 @@ def test_a_release_of_few_bits_says_how_far_rounding_can_put_it_off(tmp_path, bi
     assert (said is None) == (bits == 16)
     assert read_release(outcome.path).attributes["error"].get("rounding") == said
     text = report.write_report(outcome.path).path.read_text()
-    assert ("Rounding, which is not in it" in text) == (bits == 8)
+    assert ("if no more than 8 records are alike" in text) == (bits == 8)
+    assert ("Rounding of equal records" in text) == (bits == 8)
     assert said is None or said in text
 
 
