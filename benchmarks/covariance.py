@@ -11,6 +11,7 @@ In one run, on the same store and with the same number of workers, medians of in
            that a plan chooses at these sizes
 * cold     the same after the system was asked to forget the store, so that it comes from the disk
 * sixteen  as ours, with 16 bits a value
+* nearest  the same without places by content, which no release of a box has
 * floats   the same plan and tiles without quantising, in plain float64
 * peer     dask.array: ``X.T @ X`` after the clip that any private release needs, best of the chunkings tried
 * peer32   the same in float32, whose sums are not exact, and multiply32 BLAS alone in float32
@@ -74,6 +75,7 @@ from blockveil.engine.answers.layout import row_ranges
 from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.records.dither import Dither
+from blockveil.engine.records.fine_dither import FineDither
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.flows.base import compiled, products
@@ -298,7 +300,8 @@ def _runs(client: Client, store: Any, workers: int, wanted: Collection[str]) -> 
     """What is measured, by name; all there is where nothing is wanted, and ours always."""
     rows, features = store.shape
     box = Box(np.full(features, -BOUND), np.full(features, BOUND), np.zeros(features))
-    fine, floats = (kind(box.coordinates(), 32767, True, None) for kind in (Quantiser, Floats))
+    nearest, floats = (kind(box.coordinates(), 32767, True, None) for kind in (Quantiser, Floats))
+    fine = Quantiser(box.coordinates(), 32767, True, None, dither=FineDither(features, 32767))
     few = Quantiser(box.coordinates(), 127, True, None, dither=Dither(features))
     ranges = row_ranges(rows, store.chunks[0], 4 * workers)
     runs: dict[str, Callable[..., object]] = {
@@ -310,6 +313,7 @@ def _runs(client: Client, store: Any, workers: int, wanted: Collection[str]) -> 
         "ours": partial(ours, client, store, few),
         "cold": partial(ours, client, store, few),
         "sixteen": partial(ours, client, store, fine),
+        "nearest": partial(ours, client, store, nearest),
         "floats": partial(ours, client, store, floats),
         "peer": lambda chunks: peer(client, store, chunks, BOUND),
         "peer32": lambda chunks: peer(client, store, chunks, BOUND, "f4"),
