@@ -5,6 +5,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.answering_store`: A Zarr store at an address in an object store, whose failures are reported in words, whenever
   values are read
 * :mod:`.content`: Digest of arrays by content
+* :mod:`.content_key`: Digests of stored records under a private key, as they stand in a ledger
 * :mod:`.contribution`: What one privacy unit contributes to the records, in words
 * :mod:`.datasets`: The records of a release: opened read-only, checked against their declaration, identified
 * :mod:`.fingerprint`: The identity of stored records

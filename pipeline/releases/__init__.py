@@ -5,6 +5,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.catch_up`: Which nights are due although their time has passed
 * :mod:`.charged_steps`: The steps of a night as plain functions: reserve, measure, publish, seal, or abandon
 * :mod:`.compute`: What a release needs from whatever runs its graph
+* :mod:`.contents`: The key under which a ledger has digests of records
 * :mod:`.destination`: A place in an object store that published releases are sent to, where readers of other
   machines find them
 * :mod:`.growing`: What a night that shares a charge needs of the nights before it: where their records end, and what
@@ -19,6 +20,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
   would claim too much
 * :mod:`.post_processing_error`: Error of a release after its post-processing, as written into it
 * :mod:`.publishing`: Released arrays become a published release: staged, checked, renamed, pointed to
+* :mod:`.renewing`: What an erasure does in the ledgers of the releases that read a store
 * :mod:`.retention`: Old releases are removed; their ledger entries never are
 * :mod:`.tile_writer`: From noised tiles to the arrays of a release
 * :mod:`.uploading`: Whether and with which credentials the releases of a config are sent to an object store, and
