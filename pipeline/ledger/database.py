@@ -17,7 +17,7 @@ from blockveil.pipeline.ledger.tables import make_tables
 WAIT_SECONDS = 60
 """How long a transaction waits for the one that is before it."""
 
-NOT_BOOKED = "nothing was booked, and nothing more is spent"
+NOT_BOOKED = "this entry was not booked, and what was reserved before stands"
 """Part of a refusal, where that is certain."""
 
 _PAUSES = (0.0, 0.05, 0.2, 1.0, 3.0, 10.0)

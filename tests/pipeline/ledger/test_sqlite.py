@@ -144,7 +144,7 @@ def test_a_full_disk_refuses_and_leaves_no_half_entry(tmp_path):
     assert found.returncode == 0, found.stderr
     assert 'refused The ledger cannot be written: the disk of "ledger.db" is full' in found.stdout
     # Known where the disk is full before the commit; else the next attempt finds the entry, or that there is none.
-    assert "nothing was booked" in found.stdout or "found again and not booked twice" in found.stdout
+    assert "this entry was not booked" in found.stdout or "found again and not booked twice" in found.stdout
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert ledger.verify().problems == []
     before = len(ledger.history())
@@ -161,7 +161,7 @@ def test_a_ledger_that_may_not_be_written_refuses():
         said = reserve_without_rights(f"sqlite:///{folder / 'ledger.db'}")
         folder.chmod(0o755)
         assert said.startswith('StoreError: The ledger cannot be written: "ledger.db"')
-        assert "nothing was booked, and nothing more is spent" in said
+        assert "this entry was not booked, and what was reserved before stands" in said
         assert [entry.kind for entry in ledger.history()] == ["BUDGET"]
         assert ledger.verify().problems == []
 
