@@ -291,7 +291,7 @@ def _book(connection: sa.Connection, charge: Committed, now: str) -> None:
         of_charge["charge"], charge_id = charge_id, hashlib.sha256(charge_id.encode()).hexdigest()[:32]
     release_id, part = charge.release_id, None if charge.part is None else Part.read(charge.part)
     if lookups.active(connection, release_id) is not None:  # drawn again meanwhile, and charged for that
-        dataset, _, day = release_id.partition("/")[0], "", release_id.rpartition("/")[2]
+        dataset, day = release_id.partition("/")[0], release_id.rpartition("/")[2]
         release_id = f"{dataset}/lost-{charge.charge_id[:12]}/{day}"
     payload = {"spec": {"release_id": charge.release_id}, "spec_digest": LOST, "attempt": RESTORED.lower()}
     reserved_row = (State.RESERVED, {**payload, LOST: of_charge}, charge.ticks, part)
