@@ -294,9 +294,8 @@ def _book(connection: sa.Connection, charge: Committed, now: str) -> None:
         dataset, day = release_id.partition("/")[0], release_id.rpartition("/")[2]
         release_id = f"{dataset}/lost-{charge.charge_id[:12]}/{day}"
     payload = {"spec": {"release_id": charge.release_id}, "spec_digest": LOST, "attempt": RESTORED.lower()}
-    reserved_row = (State.RESERVED, {**payload, LOST: of_charge}, charge.ticks, part)
     steps: list[tuple[State, dict[str, object], Ticks, Part | None]] = [
-        reserved_row,
+        (State.RESERVED, {**payload, LOST: of_charge}, charge.ticks, part),
         (State.COMMITTED, {"key_check": charge.key_check}, NOTHING, None),
         (State.RELEASED, {"output_digest": LOST, "location": LOST}, NOTHING, None),
     ]
