@@ -41,8 +41,12 @@ def ingest(
         print_message(report, as_json, removed=bool(found))
         return
     source = ingest_run.look(loaded, before=up_to(loaded.config, parse_day("--before", before), parse_date(None)))
-    with ProgressLine() as progress:
-        outcome = ingest_run.ingest(source, progress)
+    try:
+        with ProgressLine() as progress:
+            outcome = ingest_run.ingest(source, progress)
+    finally:
+        if source.counts.repeated and sys.stderr.isatty():
+            say_sentence(f"Only here: {source.counts.repeated}.", err=True)
     counted = source.counts.read or source.counts.held_files
     if counted and sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
         say_sentence(f"Only here: {source.counts.sentence()}", err=True)

@@ -130,6 +130,9 @@ class IngestSection(Section):
     """with append only, and without a default there: what becomes of a new file whose name comes before that of a
     stored one, or of rows of a table that are written later under a date that was read. "next": these records are
     added as any new ones, and count from the next release on; "refuse": the ingest stops"""
+    accept_repeated_rows: Label | None = None
+    """why a file may hold all rows of another one, which is refused by default: a reason that is kept with the store.
+    Records that are stored twice count twice"""
 
 
 class _Files(Section):

@@ -13,9 +13,9 @@ MUTANTS = (
         ),
         (
             "test_a_file_that_changed_and_a_copy_under_another_name_are_refused_and_the_store_stays",
-            "blockveil.pipeline.data.ingest.new_files:_unknown",
-            "found.digest in digests and _has_rows(source, file)",
-            "False",
+            "blockveil.pipeline.data.ingest.repeated_rows:repetition",
+            "if name is not None:",
+            "if False:",
         ),
     ),
     *of(
@@ -70,6 +70,21 @@ MUTANTS = (
             "blockveil.pipeline.data.ingest.ingest_run:_ingested",
             "staging.store.chmod(0o700)",
             "staging.store.chmod(0o755)",
+        ),
+    ),
+    *of(
+        "tests/pipeline/data/ingest/test_repeated_rows.py",
+        (
+            "test_a_file_that_has_one_row_less_often_repeats_nothing",
+            "blockveil.pipeline.data.ingest.repeated_rows:RowSets._times_in",
+            "self._times[places]",
+            "2**30",
+        ),
+        (
+            "test_two_files_of_one_ingest_of_which_one_holds_all_rows_of_the_other_are_refused",
+            "blockveil.pipeline.data.ingest.repeated_rows:repetition",
+            "if pair is not None:",
+            "if False:",
         ),
     ),
     *of(

@@ -10,8 +10,8 @@ The order is what makes a kill harmless::
 * Files and parts that a manifest names never change, so a night that began before goes on with the records that it
   found, and its records are a prefix of all later ones, bit for bit (:mod:`.grown_rows`).
 * A file is known by where it is. One with the same content is passed over, one with another content is refused; so is a
-  new file with the content of another one, which would store its records twice. The content decides nothing else: see
-  the proof in :mod:`.unit_bound`.
+  new file that holds all rows of another one (:mod:`.repeated_rows`). The content decides nothing else: see the proof
+  in :mod:`.unit_bound`.
 * Of a database's table the rows of the dates that are over since the last append are new: :mod:`.arrivals`. Of a Delta
   or Iceberg table those of the files that were appended to it: :mod:`.table_growth`.
 * A new file whose name comes before that of a stored one is late. Whether it is taken in is decided by its name alone,
@@ -40,6 +40,7 @@ from blockveil.pipeline.data.ingest.arrivals import taken_in
 from blockveil.pipeline.data.ingest.growth_state import GrowthState, HeldFile
 from blockveil.pipeline.data.ingest.new_files import new_files, taken_in_up_to
 from blockveil.pipeline.data.ingest.readers import Readable
+from blockveil.pipeline.data.ingest.repeated_rows import HeldRows, RowSets
 from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.ingest.store_filling import contract_of, fill
@@ -49,7 +50,10 @@ from blockveil.pipeline.data.sparse_store import open_form
 
 METADATA, _UNFINISHED = "zarr.json", "zarr.json.new"
 _WHERE = ("table", "catalog", "version", "snapshot")  # a table is known by what it calls itself
-_DECIDES_NOTHING: Any = {"ingest": {"memory_gib", "store", "late"}, "source": {"files", *_WHERE}}
+_DECIDES_NOTHING: Any = {
+    "ingest": {"memory_gib", "store", "late", "accept_repeated_rows"},
+    "source": {"files", *_WHERE},
+}
 """Keys that may change from one append to the next: a record is the same under any of their values."""
 
 Before = tuple[Manifest, GrowthState]
@@ -234,7 +238,7 @@ def _grow(
     bound = None
     if isinstance(source.config.unit, ChosenRows):
         bound = UnitBound(folder, state.units, staging.root / "units")
-    rows = fill(source, staging, (staging.store / array, name), tell, bound)
+    rows, found = fill(source, staging, (staging.store / array, name), tell, bound, (folder, state.taken))
     units, owners = state.units, state.owners
     if bound is not None:
         own = written(folder / file_name(number, 1), 1, bound.kept())
@@ -244,7 +248,8 @@ def _grow(
     )  # dates are one stretch with those before
     rows_in = taken_in(files.values())
     kept = None if rows_in is None else growth_state.with_rows(folder, rows_in, state.rows)
-    made = GrowthState(source.spec, state.rules, held, units, owners, kept, taken_in_up_to(source))
+    point, (taken, accepted) = taken_in_up_to(source), _with_taken(source, state, folder, number, found)
+    made = GrowthState(source.spec, state.rules, held, units, owners, kept, point, taken, accepted)
     growth_state.write(folder, made)
     manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))
     if before is None:
@@ -252,6 +257,17 @@ def _grow(
     else:
         publish_parts([staging.store / array / name], source, manifest)
     growth_state.tidy(folder, made)
+
+
+def _with_taken(
+    source: Source, state: GrowthState, folder: Path, number: int, found: RowSets | None
+) -> tuple[tuple[HeldRows, ...], tuple[str, ...]]:
+    """Which rows the files of all appends have, and why files may have held all rows of others."""
+    reason, taken = source.config.ingest.accept_repeated_rows, state.taken
+    if found is not None:
+        file = written(folder / f"taken-{number:06d}", 1, found.entries())
+        taken = (*taken, HeldRows(file, tuple(one.name for one in source.files), found.borders))
+    return taken, tuple(dict.fromkeys((*state.accepted, *(() if reason is None else (reason,)))))
 
 
 def _keep_point(source: Source, state: GrowthState) -> None:

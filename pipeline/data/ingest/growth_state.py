@@ -25,6 +25,7 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.data.ingest import identity_key, ingest_staging
 from blockveil.pipeline.data.ingest.identity_key import EncryptedFile, IdentityKey, open_private
+from blockveil.pipeline.data.ingest.repeated_rows import HeldRows
 from blockveil.pipeline.data.ingest.unit_bound import UnitFile, check, lost, written
 from blockveil.pipeline.data.ingest.units import DIGEST, Digests
 
@@ -94,6 +95,10 @@ class GrowthState:
         A file of the digests of all rows that were taken in, where rows of a table may come late.
     table
         How far a Delta or Iceberg table is stored; None for other sources.
+    taken
+        Which rows the files of each append have.
+    accepted
+        Why files may have held all rows of others, where they may have.
     """
 
     spec: str
@@ -103,11 +108,14 @@ class GrowthState:
     owners: tuple[UnitFile, ...] = ()
     rows: UnitFile | None = None
     table: TablePoint | None = None
+    taken: tuple[HeldRows, ...] = ()
+    accepted: tuple[str, ...] = ()
 
     @property
     def beside(self) -> tuple[UnitFile, ...]:
         """All files that belong to it."""
-        return (*self.units, *self.owners, *(() if self.rows is None else (self.rows,)))
+        rows = () if self.rows is None else (self.rows,)
+        return (*self.units, *self.owners, *rows, *(one.file for one in self.taken))
 
 
 def state_path(target: Path) -> Path:
@@ -159,13 +167,24 @@ def read(target: Path, spec: str) -> GrowthState:
         owners = tuple(UnitFile(**file) for file in fields["owners"])
         rows = None if fields.get("rows") is None else UnitFile(**fields["rows"])
         table = None if fields.get("table") is None else TablePoint(**fields["table"])
-        found = GrowthState(fields["spec"], fields["rules"], files, units, owners, rows, table)
+        taken = tuple(HeldRows.of(one) for one in fields["taken"])
+        found = GrowthState(
+            fields["spec"],
+            fields["rules"],
+            files,
+            units,
+            owners,
+            rows,
+            table,
+            taken,
+            tuple(fields["accepted"]),
+        )
         valid = found.spec == spec
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
         valid = False
     if not valid:
         raise lost(folder.name)
-    check(folder, (*found.units, *(() if found.rows is None else (found.rows,))))
+    check(folder, tuple(file for file in found.beside if file not in found.owners))
     return found
 
 

@@ -98,7 +98,9 @@ def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = Non
     # A key without a value is left out: a store from before it was known is still the same.
     unset = {key for key in ("only", "append", "late") if not getattr(config.ingest, key)}
     unread = {"arrival"} if config.arrival is None else set()
-    decides = config.model_dump(mode="json", exclude={"ingest": {"memory_gib", *unset}, "source": unread})
+    decides = config.model_dump(
+        mode="json", exclude={"ingest": {"memory_gib", "accept_repeated_rows", *unset}, "source": unread}
+    )
     spec = {"algorithm": ALGORITHM, "config": decides, "files": [[file.location, file.identity] for file in files]}
     return Source(loaded, files, digest(spec), before, table=table)
 

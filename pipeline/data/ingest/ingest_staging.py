@@ -45,6 +45,8 @@ class IngestProgress:
         Number of ranges that units are split into.
     matched
         Columns of categories of which a value was in the declared list.
+    taken
+        Rows of finished runs.
     """
 
     spec: str
@@ -55,6 +57,7 @@ class IngestProgress:
     written: int = 0
     ranges: int = 0
     matched: tuple[str, ...] = ()
+    taken: int = 0
 
 
 class Staging:
@@ -87,6 +90,11 @@ class Staging:
         if not file.exists():
             durable.replace_file(file, token_hex(16).encode(), self.root / "store-id.new")
         return file.read_text()
+
+    @property
+    def taken(self) -> Path:
+        """Folder of the digests of rows that are read."""
+        return self.root / "taken"
 
     def save(self, **changes: Any) -> None:
         """Record that more is finished; what it speaks of must be on the disk already."""

@@ -1,7 +1,7 @@
 """What of a source a store that grows does not hold yet: files, files that a table's own log adds, or dates of a table.
 
 A file is known by where it is, and a file of a Delta or Iceberg table by the commit that added it
-(:mod:`.table_growth`). The content of a file decides nothing but whether it is refused.
+(:mod:`.table_growth`). The content of a file that is stored decides nothing but whether it is refused.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from pathlib import Path
 from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.data.ingest.arrivals import Arrived, counted_again, new_dates
 from blockveil.pipeline.data.ingest.database_table import SourceTable
-from blockveil.pipeline.data.ingest.files import SourceFile
 from blockveil.pipeline.data.ingest.growth_state import GrowthState, HeldFile, TablePoint
-from blockveil.pipeline.data.ingest.readers import Readable, Reader
+from blockveil.pipeline.data.ingest.readers import Readable
 from blockveil.pipeline.data.ingest.source_rows import Source, Tell
-from blockveil.pipeline.data.ingest.stored import StoredArrays
 
 _COMPARING = "comparing the files with those of the store"
 
@@ -60,7 +58,6 @@ def _unknown(
     base = source.loaded.path.parent
     held = {} if state is None else {file.location: file for file in state.files}
     newest = max((_by_name(location) for location in held), default=[])
-    digests = {file.digest for file in held.values()}
     seen, new = set[str](), dict[HeldFile, Readable]()
     for number, file in enumerate(files):
         if isinstance(file, SourceTable):
@@ -75,10 +72,6 @@ def _unknown(
         if known is None:
             if source.config.ingest.late == "refuse" and _by_name(location) < newest:
                 raise _late(file.name)
-            # A table says itself which files are its own: rows that it holds twice are two rows.
-            if source.table is None and found.digest in digests and _has_rows(source, file):
-                raise _copy(file.name)
-            digests.add(found.digest)
             new[found] = file
         elif known.digest != found.digest:
             raise _other(file.name)
@@ -141,19 +134,6 @@ def _late(name: str) -> DataError:
         f'File "{name}" is late: its name comes before that of a file that is stored',
         'The config says late = "refuse"',
         'Take the file away, or set late = "next": its records then count from the next release on',
-    )
-
-
-def _has_rows(source: Source, file: SourceFile | StoredArrays) -> bool:
-    """Whether a file has any row: days without records are files of equal content."""
-    return next((True for piece in Reader(source.config).read(file, 0) if piece.batch.rows), False)
-
-
-def _copy(name: str) -> DataError:
-    return DataError(
-        f'File "{name}" has the content of another file that is stored, or is about to be',
-        "Each record is stored once, however many copies of its file there are",
-        "Remove the copy; if all files have moved, move them back, or ingest them into another store",
     )
 
 

@@ -30,6 +30,8 @@ class OperatorCounts:
         Units with more rows than their bound.
     new_files, held_files
         Files of a store that grows: those that this run took in, and those that it held already.
+    repeated
+        Which file holds all rows of which, in words, where the ingest was refused for that.
     """
 
     read: int = 0
@@ -39,6 +41,7 @@ class OperatorCounts:
     over: int = 0
     new_files: int = 0
     held_files: int = 0
+    repeated: str | None = None
 
     def batch(self, read: int, fit: int) -> None:
         """Count a batch of the source."""

@@ -22,6 +22,7 @@ from blockveil.pipeline.data.ingest.ingest_staging import IngestProgress, Stagin
 from blockveil.pipeline.data.ingest.matched_lists import MatchedLists
 from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
 from blockveil.pipeline.data.ingest.readers import Readable, Reader
+from blockveil.pipeline.data.ingest.repeated_rows import TakenRows
 from blockveil.pipeline.data.ingest.runs import Runs
 from blockveil.pipeline.data.ingest.store_writer import BLOCK_BYTES, Saved, layout
 from blockveil.pipeline.data.ingest.table_growth import GrowingTable
@@ -89,10 +90,21 @@ class Source:
         return self.loaded.config
 
 
-def to_store(source: Source, staging: Staging, tell: Tell, bound: UnitBound | None) -> tuple[Iterator[ToStore], Saved]:
-    """What remains to be stored, and how to record that some of it is; ``bound`` as for :func:`.store_filling.fill`."""
+def to_store(
+    source: Source, staging: Staging, tell: Tell, bound: UnitBound | None, taken: TakenRows
+) -> tuple[Iterator[ToStore], Saved]:
+    """What remains to be stored, and how to record that some of it is.
+
+    Parameters
+    ----------
+    source, staging, tell, bound
+        As for :func:`.store_filling.fill`.
+    taken
+        Where to note the rows that are read.
+    """
 
     def saved(written: int, part: int, row: int) -> None:
+        taken.sync()
         staging.save(written=written, part=part, row=row, matched=source.matched.so_far)
 
     unit, progress = source.config.bounded, staging.progress
@@ -100,10 +112,10 @@ def to_store(source: Source, staging: Staging, tell: Tell, bound: UnitBound | No
     if source.config.ingest.layout == "entries":
         saved = _unsaved
     if unit is None:
-        return _read(source, progress, tell), saved
+        return _read(source, progress, tell, taken), saved
     digester = Digester(unit.seed)
     if progress.phase == "read":
-        runs = _sort(source, digester, staging, tell, bound)
+        runs = _sort(source, digester, staging, tell, (bound, taken))
     else:
         runs = Runs(staging.runs, progress.runs, run_bytes(source.config))
     if runs.count == 0:  # held in memory: a kill starts again, which is cheap
@@ -116,33 +128,42 @@ def _unsaved(written: int, part: int, row: int) -> None:
     """Record nothing: what is written is written again after a kill."""
 
 
-def _read(source: Source, progress: IngestProgress, tell: Tell) -> Iterator[ToStore]:
+def _read(source: Source, progress: IngestProgress, tell: Tell, taken: TakenRows) -> Iterator[ToStore]:
     """Rows of the source from where the last run stopped."""
     for rows, _, part, after in _encoded(source, progress, tell, _READING, None):
+        taken.add(part, rows, None)
         yield rows, part, after
 
 
-def _sort(source: Source, digester: Digester, staging: Staging, tell: Tell, bound: UnitBound | None) -> Runs:
+def _sort(
+    source: Source,
+    digester: Digester,
+    staging: Staging,
+    tell: Tell,
+    noted: tuple[UnitBound | None, TakenRows],
+) -> Runs:
     """Sort the rows by unit: into runs of a bounded size on the disk, or in memory where one run holds them all."""
-    progress, budget = staging.progress, run_bytes(source.config)
+    progress, budget, (bound, taken) = staging.progress, run_bytes(source.config), noted
     runs = Runs(staging.runs, progress.runs, budget)
     parts: list[tuple[Keys, Rows]] = []
-    size, part, row = 0, progress.part, progress.row
+    size, place = 0, dict[str, Any]()
 
-    def write(parts: list[tuple[Keys, Rows]], part: int, row: int) -> None:
+    def write(parts: list[tuple[Keys, Rows]], **place: Any) -> None:
         runs.append(*_joined(parts))
-        staging.save(runs=runs.count, part=part, row=row, matched=source.matched.so_far)
+        taken.sync()
+        staging.save(runs=runs.count, matched=source.matched.so_far, **place)
 
     with ThreadPoolExecutor(1, "blockveil-sort") as pool:  # reading goes on meanwhile
         busy: Future[None] | None = None
         for rows, keys, at, after in _encoded(source, staging.progress, tell, _SORTING, digester):
             parts.append((keys, rows))
             size += rows.nbytes + keys.nbytes
-            part, row = at, int(after[-1])
+            taken.add(at, rows, keys)
+            place = {"part": at, "row": int(after[-1]), "taken": taken.count}
             if size >= budget:
                 if busy is not None:
                     busy.result()
-                busy = pool.submit(write, parts, part, row)
+                busy = pool.submit(write, parts, **place)
                 parts, size = [], 0
         if busy is not None:
             busy.result()
@@ -151,7 +172,7 @@ def _sort(source: Source, digester: Digester, staging: Staging, tell: Tell, boun
     if runs.count == 0:
         return runs
     if parts:
-        write(parts, part, row)
+        write(parts, **place)
     staging.save(phase="merge", part=0, row=0, ranges=_ranges(source.config, runs.size, bound))
     return runs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import numpy as np
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.ingest_staging import Staging
-from blockveil.pipeline.data.ingest.source_rows import Source, Tell, to_store
+from blockveil.pipeline.data.ingest.repeated_rows import HeldRows, RowSets, TakenRows, refused, repetition
+from blockveil.pipeline.data.ingest.source_rows import Source, Tell, run_bytes, to_store
 from blockveil.pipeline.data.ingest.sparse_files import EntryWriter
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.ingest.store_writer import Rows, Saved, Writer
@@ -21,8 +22,15 @@ from blockveil.pipeline.data.sparse_store import open_rows, parts_of
 from blockveil.pipeline.data.zarr_arrays import missing_chunks
 
 
-def fill(source: Source, staging: Staging, place: tuple[Path, str], tell: Tell, bound: UnitBound | None = None) -> int:
-    """Write the rows of a source, or go on where a killed run stopped; how many there are.
+def fill(
+    source: Source,
+    staging: Staging,
+    place: tuple[Path, str],
+    tell: Tell,
+    bound: UnitBound | None = None,
+    earlier: tuple[Path, Sequence[HeldRows]] = (Path(), ()),
+) -> tuple[int, RowSets | None]:
+    """Write the rows of a source, or go on where a killed run stopped.
 
     Parameters
     ----------
@@ -34,6 +42,12 @@ def fill(source: Source, staging: Staging, place: tuple[Path, str], tell: Tell, 
         Receives progress.
     bound
         How many rows of each unit are stored already; None where none are.
+    earlier
+        Where the rows of files lie that are stored already, and which.
+
+    Returns
+    -------
+    How many rows there are, and which each file has; None where the source is read once and is one file.
 
     Raises
     ------
@@ -41,7 +55,7 @@ def fill(source: Source, staging: Staging, place: tuple[Path, str], tell: Tell, 
         The source is at fault; the staging folder is removed.
     """
     try:
-        return _fill(source, staging, place, tell, bound)
+        return _fill(source, staging, place, tell, bound, earlier)
     except BlockveilError:
         # The source is at fault: raw records need not lie about until it is whole, or there again. Where the disk is
         # full, nothing is wrong with what was read.
@@ -62,13 +76,26 @@ def refill(source: Source, place: tuple[Path, str], pieces: Iterator[Rows]) -> i
 def contract_of(source: Source) -> dict[str, Any]:
     """Attributes of a store, or of a part of one: what its records were ingested for, and by which version."""
     contract = Contract.made(source.config, source.spec, source.store_id)
-    return {**contract.attributes(), "software": f"blockveil {version('blockveil')}"}
+    reason = source.config.ingest.accept_repeated_rows
+    accepted = {} if reason is None else {"accepted repeated rows": reason}
+    return {**contract.attributes(), **accepted, "software": f"blockveil {version('blockveil')}"}
 
 
-def _fill(source: Source, staging: Staging, place: tuple[Path, str], tell: Tell, bound: UnitBound | None) -> int:
+def _fill(
+    source: Source,
+    staging: Staging,
+    place: tuple[Path, str],
+    tell: Tell,
+    bound: UnitBound | None,
+    earlier: tuple[Path, Sequence[HeldRows]],
+) -> tuple[int, RowSets | None]:
     if staging.progress.written == 0 and staging.store.exists():
         scratch.remove(staging.store)
-    stored, saved = to_store(source, staging, tell, bound)
+    config, progress = source.config, staging.progress
+    repeatable = config.ingest.append or len(source.files) > 1
+    noted = progress.written if config.bounded is None else progress.taken
+    taken = TakenRows(staging.taken if repeatable else None, noted)
+    stored, saved = to_store(source, staging, tell, bound, taken)
     with _writer(place, source, staging.progress.written, saved) as writer:
         for rows, part, after in stored:
             source.counts.stored += len(rows)
@@ -82,8 +109,13 @@ def _fill(source: Source, staging: Staging, place: tuple[Path, str], tell: Tell,
         )
     if not source.continues:
         source.matched.require(source.config)
+    found = taken.divided(len(source.files), run_bytes(config))
+    if found is not None and config.ingest.accept_repeated_rows is None:
+        source.counts.repeated = repetition(found, [file.name for file in source.files], *earlier)
+        if source.counts.repeated is not None:
+            raise refused()
     _require_complete(place)
-    return count
+    return count, found
 
 
 def _require_complete(place: tuple[Path, str]) -> None:

@@ -12,10 +12,10 @@ first, and each adds at most ``k - h``. So what is kept of v depends on the rows
 v, nor, as each append is in the order of units, the order of it. Over all appends ``sum_a min(k - h_a, n_a) <= k`` rows
 of u are stored. QED.
 
-Which append a row is in is given: it is that of its file, which is known by its name and never by its content (two
-files of the same content under two names are refused, not skipped: to skip one would hide all of its rows for what one
-row in it says). Under replace-one the claim fails for k = 1 too: how many records the *first* append has would tell
-whether u had a row in it. Releases under replace-one are refused, as the contract of the store says that it grows.
+Which append a row is in is given: it is that of its file, which is known by its name and never by its content (a file
+that repeats another is refused, not skipped: to skip it would hide all of its rows for what one row in it says). Under
+replace-one the claim fails for k = 1 too: how many records the *first* append has would tell whether u had a row in it.
+Releases under replace-one are refused, as the contract of the store says that it grows.
 
 The rows of a unit that the first appends bring are kept, and those beyond the bound are dropped in all later appends.
 
@@ -150,6 +150,12 @@ def file_name(number: int, appends: int) -> str:
 def entries_of(file: Path) -> Entries:
     """All entries of a file."""
     return _within(file, bytes(DIGEST.itemsize), None)
+
+
+def stretch(file: Path, start: int, stop: int, entry: np.dtype[Any]) -> Entries:
+    """Some adjacent entries of a file that :func:`written` wrote."""
+    with EncryptedFile(file) as stream:
+        return np.frombuffer(stream.read(start * entry.itemsize, (stop - start) * entry.itemsize), entry)
 
 
 def rows_of(folder: Path, files: Sequence[UnitFile], unit: Digests) -> int:

@@ -92,23 +92,15 @@ def permuted(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.frombuffer(out, np.uint64, blocks.size).reshape(blocks.shape)
 
 
-def contents(rows: Rows, key: bytes = b"") -> Digests:
-    """Digest of what the store would hold of each row, shape (rows,).
-
-    Parameters
-    ----------
-    rows
-        Encoded rows, shape (rows, columns); equal values have equal bits (:class:`.columns.Encoder`).
-    key
-        Without it nobody can recompute the digests; at most 64 bytes.
-    """
+def contents(rows: Rows) -> Digests:
+    """Digest of what the store would hold of each encoded row, shape (rows,): equal values have equal bits."""
     if not len(rows):
         return np.empty(0, DIGEST)
     values = np.ascontiguousarray(rows, rows.dtype.newbyteorder("<"))
     content, width = values.reshape(-1).view(np.uint8).data, values.shape[1] * values.itemsize
     found = b"".join(
         [
-            hashlib.blake2b(content[start : start + width], digest_size=16, key=key).digest()
+            hashlib.blake2b(content[start : start + width], digest_size=16).digest()
             for start in range(0, len(content), width)
         ]
     )

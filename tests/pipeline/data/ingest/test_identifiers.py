@@ -217,9 +217,11 @@ def test_two_files_of_one_table_have_its_persons_once(tmp_path, spelled):
 
 
 def test_folders_named_after_units_and_columns_of_them_are_the_same_persons(tmp_path):
-    for who in ("7", "7.0", "07"):
+    for number, who in enumerate(("7", "7.0", "07")):
         (tmp_path / "in" / f"person={who}").mkdir(parents=True)
-        arrow_parquet.write_table(pa.table({"cost": [1.0, 2.0]}), tmp_path / "in" / f"person={who}" / "a.parquet")
+        arrow_parquet.write_table(
+            pa.table({"cost": [1.0 + number, 2.0]}), tmp_path / "in" / f"person={who}" / "a.parquet"
+        )
     assert rows_of(tmp_path, people.SOURCE) == 1
 
 
@@ -241,7 +243,7 @@ def test_a_table_of_a_database_has_the_persons_of_its_values(tmp_path, database)
 @pytest.mark.parametrize("kind", ["npy", "zarr"])
 def test_arrays_of_floats_and_of_integers_have_the_same_persons(tmp_path, kind):
     for number, dtype in enumerate((np.int32, np.float64, np.uint64)):
-        values = np.array([[7, 1], [8, 2]], dtype)
+        values = np.array([[7, 1 + number], [8, 2]], dtype)
         if kind == "npy":
             np.save(tmp_path / f"{number}.npy", values)
         else:

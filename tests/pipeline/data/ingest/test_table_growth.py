@@ -281,9 +281,9 @@ def test_a_kill_before_any_file_is_replaced_is_finished_by_the_next_run(tmp_path
 
 
 def test_values_of_partitions_of_every_night_are_spelled_alike(tmp_path):
-    lake, rows = Delta(tmp_path), {"cost": [1.0], "ward": ["a b/%"], "floor": [7], "day": [date(2026, 1, 2)]}
-    rows = pa.table({**rows, "urgent": [True]})
-    for _ in range(2):
+    lake, keys = Delta(tmp_path), {"ward": ["a b/%"], "floor": [7], "day": [date(2026, 1, 2)], "urgent": [True]}
+    for cost in (1.0, 2.0):
+        rows = pa.table({"cost": [cost], **keys})
         deltalake.write_deltalake(lake.place, rows, mode="append", partition_by=["ward", "floor", "day", "urgent"])
         spelled = [
             {"name": "ward", "categories": ["a b/%"]},
@@ -294,7 +294,7 @@ def test_values_of_partitions_of_every_night_are_spelled_alike(tmp_path):
         policies = {"kind": "category", "unknown": "refuse", "missing": "refuse", "encode": "one-hot"}
         columns = [people.NUMBER, *({**one, **policies} for one in spelled)]
         people.run(configure(tmp_path, lake, columns=columns))
-    assert growing.records(tmp_path).tolist() == [[1, 1, 1, 1, 1]] * 2
+    assert growing.records(tmp_path).tolist() == [[1, 1, 1, 1, 1], [2, 1, 1, 1, 1]]
 
 
 def test_a_file_that_was_appended_and_is_gone_is_refused(tmp_path):

@@ -164,11 +164,11 @@ def test_pieces_of_a_unit_with_very_many_rows_are_no_larger_than_a_run(tmp_path)
     )
 
 
-def test_contents_are_those_of_the_values_and_of_the_key():
+def test_contents_are_those_of_the_values():
     rows = np.arange(12.0).reshape(4, 3)
     np.testing.assert_array_equal(contents(np.asfortranarray(rows)), contents(rows))
     np.testing.assert_array_equal(contents(rows.astype(">f8")), contents(rows))
-    assert len({*contents(rows).tolist(), *contents(rows, b"a key").tolist()}) == 8
+    assert len({*contents(rows).tolist()}) == 4
 
 
 def test_ranges_cover_all_digests_once():
