@@ -1,10 +1,10 @@
-"""``blockveil audit``: replay a config on neighbouring data sets, or attack a mechanism on its worst neighbours."""
+"""``blockveil audit``: replay a config of a release or an ingest, or attack a mechanism on its worst neighbours."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,12 +13,14 @@ from blockveil.flows.cli.common import Debug, Json, parse_date, print_json, prin
 from blockveil.flows.cli.progress_line import ProgressLine
 from blockveil.pipeline.base.errors import ConfigError
 
+if TYPE_CHECKING:
+    from blockveil.pipeline.study.ingest_replay import ReplayedIngest
+    from blockveil.pipeline.study.replay import Replayed
+
 REFUTED = 10
 """Exit code of an audit that refuted a claim."""
 
-Name = Annotated[
-    str, typer.Argument(help="Config file of a release, TOML, or name of a mechanism; see `blockveil mechanisms`.")
-]
+Name = Annotated[str, typer.Argument(help="Config file of a release or an ingest, TOML, or name of a mechanism.")]
 Epsilon = Annotated[
     float | None, typer.Option(help="What a mechanism is calibrated to; not used for r1smg, and a config has its own.")
 ]
@@ -45,8 +47,8 @@ def audit(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Replay a config on constructed neighbours, or bound the true loss of a mechanism from below. Reads no data; exit
-    code 10 if a claim is refuted.
+    """Replay a config of a release or an ingest on constructed neighbours, or bound the true loss of a mechanism from
+    below. Reads no data; exit code 10 if a claim is refuted.
     """
     del debug
     if what.endswith(".toml") or Path(what).is_file():
@@ -89,7 +91,10 @@ def _attack(mechanism: str, guarantee: ApproxDP, trials: int, seed: int, mutant:
 
 def _replay(config: Path, of_mechanisms: tuple[object, ...], as_json: bool) -> None:
     from blockveil.flows.cluster.computing import open_compute
+    from blockveil.pipeline.config.ingest_file import load_ingest
+    from blockveil.pipeline.config.toml import read_toml
     from blockveil.pipeline.plan.planning import make_plan
+    from blockveil.pipeline.study.ingest_replay import replay_ingest
     from blockveil.pipeline.study.replay import replay
 
     if any(given is not None for given in of_mechanisms):
@@ -98,11 +103,19 @@ def _replay(config: Path, of_mechanisms: tuple[object, ...], as_json: bool) -> N
             "A config is audited at the guarantee that it declares",
             "Leave them out, or name a mechanism",
         )
+    if "ingest" in read_toml(config):
+        with ProgressLine() as progress:
+            _say(replay_ingest(load_ingest(config), progress), as_json)
+        return
     loaded = read_config(config)
     nights = loaded.config.continual
     plan = make_plan(loaded, parse_date(None) if nights is None else nights.first)
     with open_compute(plan.loaded, plan.effort.here) as compute, ProgressLine() as progress:
         found = replay(plan, compute, progress)
+    _say(found, as_json)
+
+
+def _say(found: Replayed | ReplayedIngest, as_json: bool) -> None:
     if as_json:
         print_json(found.plain)
     else:

@@ -26,12 +26,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.guarantees.domination import dominating
+from blockveil.engine.guarantees.events import PoissonGaussian, Step
 from blockveil.engine.noise.ball_noise import BallNoise
 from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.noise.sampled_noise import Sampling
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions.gradients import course_of
+from blockveil.pipeline.questions.gradients import Gradients
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.study.contributions import Row, rows_of_a_unit
 from blockveil.pipeline.study.frozen_outputs import ExactAnswer, exact_answer
@@ -186,8 +189,7 @@ def replay(plan: Plan, compute: Compute, tell: Tell, draws: bool = True) -> Repl
     if design is None:
         raise RuntimeError("what is neither added to nor frozen is not replayed")
     path = ReplayPath(plan, design, compute, _fitting(rows, design))
-    loss, pair, pairs = _largest(path, lambda here, there: _loss(design, here - there), tell)
-    share = loss / _charged(path)
+    share, pair, pairs = _largest_share(path, tell)
     if path.levels is not None:
         share = _over_nights(path, pair, tell)
     counted, more = _counted(path, lambda key, unit: next(path.releases([unit], key)))
@@ -222,9 +224,6 @@ def _reasons(plan: Plan, rows: list[Row]) -> list[str]:
             f"{name} draws its release otherwise than by adding noise; `blockveil audit {name}` bounds its loss by "
             "statistics"
         )
-    course = course_of(plan.question, plan.design)
-    if course is not None and course.secret:
-        found.append("steps over secret samples have no largest shift: tests compare their law with its accountant")
     if not rows:
         found.append("the query is of another package, and nothing is known of its records")
     return found
@@ -247,6 +246,38 @@ def _largest(
     losses = [loss(found[here], found[there]) for here, there in places]
     best = int(np.argmax(losses))
     return losses[best], (units[places[best][0]], units[places[best][1]]), len(places)
+
+
+def _largest_share(path: ReplayPath[NoiseDesign], tell: Tell) -> tuple[float, tuple[Row | None, Row | None], int]:
+    """Largest loss of a pair over the charge, the pair, and how many there were; training begins at two weights."""
+    course, found = path.course, []
+    sampling = None if course is None or not course.secret else _sampling(path.plan)
+    for away in (False, True) if course is not None else (False,):
+        path.away = away
+        if sampling is None:
+            found.append(_largest(path, lambda here, there: _loss(path.design, here - there), tell))
+        else:
+            found.append(_largest(path, lambda here, there: _loss_of_a_step(path.design, here - there, sampling), tell))
+    path.away = False
+    loss, pair, _ = max(found, key=lambda one: one[0])
+    if sampling is not None and loss > 0.0:
+        # Steps over samples are dominated by the mixture of both ends, this far apart (engine/answers/step_records.py).
+        step = Step(PoissonGaussian(sampling.probability, 1.0 / loss), sampling.steps)
+        loss = dominating((step,)).mu
+    return loss / _charged(path), pair, sum(pairs for _, _, pairs in found)
+
+
+def _sampling(plan: Plan) -> Sampling:
+    sampling = plan.question.problem.sampling if isinstance(plan.question, Gradients) else None
+    if sampling is None:
+        raise RuntimeError("steps over secret samples have a probability")
+    return sampling
+
+
+def _loss_of_a_step(design: NoiseDesign, shift: Released, sampling: Sampling) -> float:
+    """Loss of the step that a shift changes most, as if it were over all records."""
+    steps = shift.astype(np.float64).reshape(sampling.steps, -1)
+    return sqrt(float(np.max(np.sum(steps * steps, axis=1)))) / design.grid.privacy_scale
 
 
 def _in_words(here: Row | None, there: Row | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
@@ -18,7 +19,7 @@ from blockveil.engine.noise.design import Design
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import Levels
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions.gradients import course_of
+from blockveil.pipeline.questions.gradients import Gradients, course_of
 from blockveil.pipeline.questions.rows import RowsQuestion
 from blockveil.pipeline.questions.training import Course
 from blockveil.pipeline.releases.compute import Compute
@@ -34,6 +35,8 @@ _COMMON_ROWS = 40
 """Rows of everybody else, in several chunks."""
 
 _CHUNK_ROWS = 16
+_SEED, _AWAY = 20261127, 2.0
+"""Weights away from those of the config: normal, of this standard deviation."""
 
 
 class ReplayPath(Generic[Drawn]):
@@ -58,6 +61,8 @@ class ReplayPath(Generic[Drawn]):
         Whether neighbours differ in what a unit has; else in whether it is there.
     levels
         Weights of records by age, where the config releases nights in one charge.
+    away
+        Whether training begins at weights away from those of the config, which may give small gradients alone.
     """
 
     def __init__(self, plan: Plan, design: Drawn, compute: Compute, rows: list[Row]) -> None:
@@ -67,7 +72,18 @@ class ReplayPath(Generic[Drawn]):
         self.units: list[Row | None] = list(rows) if self.replaces else [None, *rows]
         number = design.shape[0] - self.copies if isinstance(plan.question, RowsQuestion) else _COMMON_ROWS
         self._common = others(rows, max(number, 0)).reshape(-1, len(plan.columns))
+        self.away = False
         self.levels: Levels | None = plan.series.levels if plan.series is not None else None
+
+    @property
+    def course(self) -> Course | None:
+        """Training from its first step; None where the config asks for none."""
+        question = self.plan.question
+        if self.away and isinstance(question, Gradients) and question.training is not None:
+            rng = np.random.default_rng(_SEED)
+            start = {layer: rng.normal(0.0, _AWAY, held.shape) for layer, held in question.training.start.items()}
+            question = replace(question, training=replace(question.training, start=start))
+        return course_of(question, self.design)
 
     def records(self, unit: Row | None) -> Records:
         """Everybody else's rows, and those of a unit in their midst unless it is absent."""
@@ -83,7 +99,7 @@ class ReplayPath(Generic[Drawn]):
         The steps of a training are made at the weights that follow from the first of these releases, in all of them:
         what an attacker knows of the past is the same in both neighbours.
         """
-        course = course_of(self.plan.question, self.design)
+        course = self.course
         if course is not None:
             return iter(self._trained(course, [self.records(unit) for unit in units], key))
         return (self._stored(self.records(unit), key) for unit in units)
@@ -126,7 +142,9 @@ class ReplayPath(Generic[Drawn]):
         while not course.done:
             own, taken = (course.step * height, (course.step + 1) * height), course.taken(key)
             for records, release in zip(every, found, strict=True):
-                exact = course.query().total(records, 0, len(records), _CHUNK_ROWS)
+                # Of secret samples both ends of the mixture are compared: the unit in the sample of a step, and absent.
+                query = course.of_all_records() if course.secret else course.query()
+                exact = query.total(records, 0, len(records), _CHUNK_ROWS)
                 release[slice(*own)] = self.design.release(key, exact, (own, columns)) - taken
             course.follow(found[0][slice(*own)])
         return found
