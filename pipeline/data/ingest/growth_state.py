@@ -114,8 +114,12 @@ class GrowthState:
     @property
     def beside(self) -> tuple[UnitFile, ...]:
         """All files that belong to it."""
-        rows = () if self.rows is None else (self.rows,)
-        return (*self.units, *self.owners, *rows, *(one.file for one in self.taken))
+        return (*self.units, *self.owners, *self.others)
+
+    @property
+    def others(self) -> tuple[UnitFile, ...]:
+        """Those of rows, whose units nobody knows."""
+        return (*(() if self.rows is None else (self.rows,)), *(one.file for one in self.taken))
 
 
 def state_path(target: Path) -> Path:
@@ -184,7 +188,7 @@ def read(target: Path, spec: str) -> GrowthState:
         valid = False
     if not valid:
         raise lost(folder.name)
-    check(folder, tuple(file for file in found.beside if file not in found.owners))
+    check(folder, (*found.units, *found.others))
     return found
 
 

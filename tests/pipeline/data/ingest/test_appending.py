@@ -156,7 +156,7 @@ def test_what_is_kept_beside_the_store_is_private_and_names_nobody(tmp_path):
     loaded = people.configure(
         tmp_path,
         grown.COLUMNS[1:],
-        unit=people.CHOOSE.format(most=2).replace('"person"', '"name"'),
+        unit=people.CHOOSE.format(most=2).replace('"person"', '"name"').replace('"whole"', '"text"'),
         append=True,
         late="next",
     )
@@ -236,17 +236,6 @@ def test_a_store_that_was_made_without_append_does_not_grow(tmp_path):
 def test_one_record_of_all_rows_of_a_unit_cannot_grow(tmp_path):
     with pytest.raises(ConfigError, match=r"ingest\.append"):
         grown.configure(tmp_path, people.TOGETHER.format(by="sum"))
-
-
-def test_units_that_are_numbers_one_night_and_text_the_next_are_refused(tmp_path):
-    loaded = people.configure(tmp_path, grown.COLUMNS[1:], unit=grown.UNITS["chosen"], append=True, late="next")
-    grown.put(tmp_path, 0)
-    people.run(loaded)
-    grown.put(tmp_path, 1, grown.day(1).set_column(0, "person", grown.day(1)["person"].cast(pa.string())))
-    with pytest.raises(DataError, match="units of another type"):
-        people.run(loaded)
-    assert len(grown.opened(tmp_path).manifest.parts) == 1
-    assert people.left(tmp_path) == [".grown-out.zarr"]
 
 
 def test_the_contract_says_that_the_store_grows(tmp_path):
