@@ -263,3 +263,46 @@ def test_a_call_that_cannot_be_answered_is_refused(words, said, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=said):
         CliRunner().invoke(app, ["audit", *words], catch_exceptions=False)
+
+
+TRAINED = """
+release = { dataset = "c", name = "model" }
+data = { store = "c.zarr" }
+privacy = { epsilon = 1.0, delta = 1e-5, neighbours = "add-remove", unit = "one" }
+mechanism = { kind = "gaussian" }
+output = { root = "r", ledger = "l.db", keys = "k" }
+[query]
+kind = "gradients"
+rows_at_most = 50_000
+missing = "refuse"
+largest_gradient = 2.0
+[query.geometry]
+kind = "box"
+origin = "zero"
+features = [ { name = "f", lower = 0, upper = 1, count = 2 } ]
+[query.model]
+predicts = "logistic"
+target = { name = "y", classes = 2 }
+[query.training]
+%s
+steps = 6
+examples = 24_000
+optimiser = "sgd"
+rate = 2.0
+schedule = "constant"
+"""
+
+
+@pytest.mark.parametrize(
+    ("batches", "least"), [('batches = "poisson"\nsampled = 0.05', 0.3), ('batches = "full"', 0.7)]
+)
+def test_training_is_replayed_over_samples_and_at_weights_that_give_large_gradients(tmp_path, batches, least):
+    """A clip that shortens no gradient at weights of zero made it look wasteful."""
+    (tmp_path / "train.toml").write_text(TRAINED % batches)
+    plan = planned(tmp_path / "train.toml")
+    found = replay(plan, ThreadCompute(1), lambda stage, share: None, draws=False)
+    assert found.refutations == []
+    assert found.not_tested == ()
+    assert found.share > least
+    half = with_design(plan, replace(plan.design, scale=plan.design.scale / 2.0))
+    assert replay(half, ThreadCompute(1), lambda stage, share: None, draws=False).refutations
