@@ -580,7 +580,8 @@ def test_every_real_dtype_and_few_rows_are_released(tmp_path, dtype, rows):
 
 def test_a_config_that_cannot_be_planned_says_what_to_change(tmp_path):
     loaded = support.prepare(tmp_path)
-    text = loaded.path.read_text().replace("rows_at_most = 10_000", "rows_at_most = 10_000_000_000")
+    many = "rows_at_most = 10_000_000_000\nquantisation_bits = 16"
+    text = loaded.path.read_text().replace("rows_at_most = 10_000", many)
     loaded.path.write_text(text.replace("delta = 1e-6", "delta = 1e-12"))
     with pytest.raises(ConfigError, match="lower rows_at_most"):
         make_plan(load_config(loaded.path), NIGHT)
