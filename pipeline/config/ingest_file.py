@@ -13,10 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.places import absolute
-from blockveil.pipeline.base.printable import visible
-from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, UnitType, alike, is_canonical
+from blockveil.pipeline.base.spelling import UnitType
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import (
@@ -38,6 +36,7 @@ from blockveil.pipeline.config.ingest_databases import (
     check_grows,
     check_inputs,
 )
+from blockveil.pipeline.config.ingest_part import OnlySection
 from blockveil.pipeline.config.map_columns import FourierColumn, GradientsColumn, OnnxColumn
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
@@ -45,61 +44,6 @@ from blockveil.pipeline.config.toml_lines import lines_of
 DType = Literal["float32", "float64", "int8", "int16", "int32", "int64"]
 
 _MEMBER = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
-
-
-class OnlySection(Section):
-    """Which records are kept, by one column."""
-
-    column: Label
-    """the column of the source"""
-    type: PartType
-    """what the column holds: "whole" numbers, a "date" or a "text"; each value has one spelling, and a text that is
-    another spelling is refused"""
-    equals: Label | Annotated[Whole, Field(ge=-(2**63), lt=2**63)]
-    """the value of the records that are kept: a text, a whole number, or a date as text such as "2026-11-20" """
-    values: Annotated[tuple[Label, ...], Field(min_length=1, max_length=10**5)] | None = None
-    """of a "text": the public list of all values that divide the records; budgets add up what two lists divide"""
-
-    @property
-    def value(self) -> str:
-        """The one spelling of the value."""
-        return str(self.equals)
-
-    @property
-    def listed(self) -> str | None:
-        """Digest of the list of values, whatever their order; None where there is none."""
-        return None if self.values is None else digest(sorted(self.values))
-
-    @rule
-    def _spelled(self) -> None:
-        for key, text in (("equals", self.value), *(("values", text) for text in self.values or ())):
-            if not is_canonical(text, self.type):
-                raise refusal(key, f'"{visible(text)}" of type "{self.type}"', RULES[self.type], REMEDIES[self.type])
-
-    @rule
-    def _listed(self) -> None:
-        if (self.type == "text") != (self.values is not None):
-            raise refusal(
-                "values",
-                f'{"not given" if self.values is None else "given"} with type = "{self.type}"',
-                "Texts have no end of spellings, so those that divide records are listed; other types need no list",
-                "List all values" if self.values is None else "Leave values out",
-            )
-        if self.values is None:
-            return
-        known: dict[str, str] = {}
-        for text in self.values:
-            other = known.get(alike(text))
-            known[alike(text)] = text
-            if other is not None:
-                raise refusal(
-                    "values",
-                    f'"{visible(other)}" and "{visible(text)}"',
-                    "A reader may take one for the other, so that records of one would be divided into two parts",
-                    "Write each value in one spelling in the source, and list it once",
-                )
-        if self.value not in self.values:
-            raise refusal("equals", f'"{visible(self.value)}"', "It is one of values", "Correct it, or list it")
 
 
 class IngestSection(Section):

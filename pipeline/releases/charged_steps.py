@@ -28,7 +28,7 @@ from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer, uploading
 from blockveil.pipeline.releases.compute import Compute, Tell
-from blockveil.pipeline.releases.contents import Contents
+from blockveil.pipeline.releases.contents import LedgerDigests
 from blockveil.pipeline.releases.growing import growth_of, result_digest
 from blockveil.pipeline.releases.keys import SECRET_BYTES
 from blockveil.pipeline.releases.publishing import Published, Staged
@@ -61,7 +61,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     lost_ledger.require_none(plan.loaded, workspace.ledger)
     paid_bounds.require_paid(plan.loaded, workspace.ledger)
     reserved = standing(workspace)
-    contents = Contents.of(workspace.ledger, workspace.keys)  # before the records: an erasure is then seen
+    contents = LedgerDigests.of(workspace.ledger, workspace.keys)  # before the records: an erasure is then seen
     _enter(plan, begun=reserved is not None)
     dataset = contents.as_charged(open_records(plan.loaded), reserved)
     workspace.expire()

@@ -22,7 +22,7 @@ from blockveil.pipeline.releases.keys import NoiseKeys, content_keys
 
 
 @dataclass(frozen=True, repr=False)
-class Contents:
+class LedgerDigests:
     """Digests of records as a ledger has them.
 
     Attributes
@@ -38,10 +38,10 @@ class Contents:
 
     def __repr__(self) -> str:
         """Show nothing."""
-        return "Contents()"
+        return "LedgerDigests()"
 
     @classmethod
-    def of(cls, ledger: Ledger, keys: NoiseKeys) -> Contents:
+    def of(cls, ledger: Ledger, keys: NoiseKeys) -> LedgerDigests:
         """Those of a ledger and the key store of its releases; its first key is made here.
 
         Raises

@@ -34,7 +34,7 @@ from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import additive
-from blockveil.pipeline.releases.contents import Contents
+from blockveil.pipeline.releases.contents import LedgerDigests
 from blockveil.pipeline.releases.publishing import Draft
 
 ARRAY = "running_total"
@@ -181,7 +181,9 @@ class NightReader:
         return arrays
 
 
-def growth_of(plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: Dataset, contents: Contents) -> Growth:
+def growth_of(
+    plan: Plan, series: Series, ledger: Ledger, root: Path, dataset: Dataset, contents: LedgerDigests
+) -> Growth:
     """Compare the records of a night with those of the nights before it that share its charge.
 
     Parameters

@@ -21,14 +21,14 @@ from blockveil.pipeline.data.fingerprint import fingerprint, prefixes
 from blockveil.pipeline.data.grown_rows import GrownRows
 from blockveil.pipeline.data.history import ends_of, histories
 from blockveil.pipeline.data.ingest import release_list
-from blockveil.pipeline.data.ingest.finishing import Change
+from blockveil.pipeline.data.ingest.finishing import StoreChange
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.sparse_store import Stored, open_rows
 from blockveil.pipeline.data.stores import unreadable
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import Entry, state_of
 from blockveil.pipeline.ledger.renewals import Renewal
-from blockveil.pipeline.releases.contents import Contents, key_name
+from blockveil.pipeline.releases.contents import LedgerDigests, key_name
 from blockveil.pipeline.releases.keys import NoiseKeys, content_keys, open_keys
 
 _NAMES = ("fingerprint", "history")
@@ -49,12 +49,12 @@ class ReleaseLedgers:
     more: Sequence[Path] = ()
     gone: Sequence[str] = ()
 
-    def check(self, releases: Sequence[Path], change: Change) -> None:
+    def check(self, releases: Sequence[Path], change: StoreChange) -> None:
         """See :class:`.finishing.Ledgers`."""
         for one in self._opened(releases):
             one.digests(change)
 
-    def book(self, releases: Sequence[Path], renewal_id: str, change: Change) -> None:
+    def book(self, releases: Sequence[Path], renewal_id: str, change: StoreChange) -> None:
         """See :class:`.finishing.Ledgers`."""
         for one in self._opened(releases):
             if renewal_id not in one.contents.renewals.names:
@@ -86,7 +86,7 @@ class ReleaseLedgers:
             if first and first not in seen:
                 seen.add(first)
                 keys = open_keys(loaded)
-                yield _OpenedLedger(ledger, keys, Contents.of(ledger, keys), tuple(self.gone))
+                yield _OpenedLedger(ledger, keys, LedgerDigests.of(ledger, keys), tuple(self.gone))
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,19 @@ class _OpenedLedger:
 
     ledger: Ledger
     keys: NoiseKeys
-    contents: Contents
+    contents: LedgerDigests
     gone: tuple[str, ...]
 
-    def renew(self, renewal_id: str, change: Change) -> None:
+    def renew(self, renewal_id: str, change: StoreChange) -> None:
         """Book the digests under a new key."""
         seen = self.contents.renewals
         new = ContentKey(content_keys(self.keys).create(key_name(self.ledger.first(), seen.generation + 1)))
         digests, erased = self.digests(change, new)
         self.ledger.renew(Renewal(renewal_id, new.check_value, digests, erased), seen)
 
-    def digests(self, change: Change, new: ContentKey | None = None) -> tuple[dict[str, dict[str, str]], list[str]]:
+    def digests(
+        self, change: StoreChange, new: ContentKey | None = None
+    ) -> tuple[dict[str, dict[str, str]], list[str]]:
         """Digests under a new key of the records of all charges, and charges of records to erase; else a check.
 
         Raises
@@ -164,7 +166,7 @@ def _by_charge(entries: Sequence[Entry]) -> dict[str | None, list[Entry]]:
     return found
 
 
-def _is_of(reserved: Entry, change: Change) -> bool:
+def _is_of(reserved: Entry, change: StoreChange) -> bool:
     """Whether a charge is of records of the store, or of a copy of it, which has its random name."""
     said, contract = reserved.payload.get("stored", {}), Contract.of(change.before)
     store_id = None if contract is None else contract.store_id
@@ -172,7 +174,7 @@ def _is_of(reserved: Entry, change: Change) -> bool:
 
 
 def _changed(
-    change: Change, wanted: Mapping[str, set[str]], keys: tuple[ContentKey, ContentKey]
+    change: StoreChange, wanted: Mapping[str, set[str]], keys: tuple[ContentKey, ContentKey]
 ) -> tuple[dict[str, str], set[str]]:
     """What takes the place of digests of the store, and which of them are of records of which some are erased."""
     old, new = keys

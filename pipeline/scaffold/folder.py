@@ -33,7 +33,7 @@ from blockveil.pipeline.scaffold.column_answers import Numbers, meaning
 from blockveil.pipeline.scaffold.column_names import SourceColumns, catalog_table, read_columns
 from blockveil.pipeline.scaffold.earlier import Earlier, find_earlier
 from blockveil.pipeline.scaffold.interview import answered
-from blockveil.pipeline.scaffold.next_steps import Steps, readme
+from blockveil.pipeline.scaffold.next_steps import NextSteps, readme
 from blockveil.pipeline.scaffold.place import FIRST, Place
 from blockveil.pipeline.scaffold.whole_answers import all_answered
 
@@ -242,7 +242,7 @@ def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
         raise AssertionError("the ingest makes other columns than the release reads")
     charges = [(plan.charge, answers.nights or 1), *([] if paid is None else [(paid[0].charge, 1)])]
     epsilon = answers.epsilon or 0.0 if begun.earlier is None else begun.earlier.together(charges)
-    steps = Steps(answers, place, epsilon, begun.earlier, stored is not None)
+    steps = NextSteps(answers, place, epsilon, begun.earlier, stored is not None)
     files = {
         **({} if stored is not None else {place.ingest: ingest_text}),
         **({} if paid is None else {place.find_bounds: paid[1]}),
@@ -297,7 +297,7 @@ def _stored_already(earlier: Earlier | None, ingest: IngestConfig) -> str | None
     return earlier.release.config.data.store if same else None
 
 
-def _of_folder(begun: BegunFolder, answers: Answers, place: Place, steps: Steps) -> dict[str, str]:
+def _of_folder(begun: BegunFolder, answers: Answers, place: Place, steps: NextSteps) -> dict[str, str]:
     """Files that all questions of a folder have in common."""
     if begun.earlier is None:
         return {

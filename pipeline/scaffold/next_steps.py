@@ -12,7 +12,7 @@ from blockveil.pipeline.scaffold.place import FIRST, Place
 
 
 @dataclass(frozen=True)
-class Steps:
+class NextSteps:
     """What is to be run for a question, in which order and why.
 
     Attributes

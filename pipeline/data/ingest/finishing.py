@@ -30,7 +30,7 @@ class Ledgers(Protocol):
     def more(self) -> Sequence[Path]:
         """Configs of releases that could not enter themselves beside the store."""
 
-    def check(self, releases: Sequence[Path], change: Change) -> None:
+    def check(self, releases: Sequence[Path], change: StoreChange) -> None:
         """Refuse an erasure after which something in a ledger could not go on; BlockveilError.
 
         Parameters
@@ -41,7 +41,7 @@ class Ledgers(Protocol):
             The records.
         """
 
-    def book(self, releases: Sequence[Path], renewal_id: str, change: Change) -> None:
+    def book(self, releases: Sequence[Path], renewal_id: str, change: StoreChange) -> None:
         """Make a new key, and book the digests under it, in each ledger that does not have the renewal of this name.
 
         Raises
@@ -58,7 +58,7 @@ class Ledgers(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class StoreChange:
     """Records before and after an erasure.
 
     Attributes
@@ -138,10 +138,10 @@ def finish(source: Source, ledgers: Ledgers) -> None:
     durable.sync(folder)
 
 
-def _change(source: Source, metadata: str) -> Change:
+def _change(source: Source, metadata: str) -> StoreChange:
     """The records as they are, and as they will be."""
     target, array = source.loaded.target, source.config.ingest.array
     before = open_rows(target, array, "ingest.store", "ingest.array")
     if not isinstance(before, GrownRows):
         raise TypeError(array)
-    return Change(target, before, before.of(json.loads(metadata)["attributes"]))
+    return StoreChange(target, before, before.of(json.loads(metadata)["attributes"]))

@@ -22,7 +22,7 @@ from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.contents import Contents
+from blockveil.pipeline.releases.contents import LedgerDigests
 from blockveil.pipeline.releases.growing import growth_of
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.releases.renewing import ReleaseLedgers
@@ -161,7 +161,7 @@ def test_a_series_goes_on_after_an_erasure_with_the_nights_where_they_were_among
         held.append([rows for _, rows in grown.opened(tmp_path).manifest.parts])
         plan = as_begun(make_plan(loaded, FIRST + timedelta(days=number)), Ledger(loaded.ledger_url))
         workspace = Workspace.open(plan)
-        contents = Contents.of(workspace.ledger, workspace.keys)
+        contents = LedgerDigests.of(workspace.ledger, workspace.keys)
         growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, open_records(loaded), contents)
         levels = plan.series.levels
         borders = np.cumsum([0, *held[-1]])

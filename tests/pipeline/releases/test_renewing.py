@@ -23,7 +23,7 @@ from blockveil.pipeline.ledger.renewals import Renewal
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.contents import Contents, key_name
+from blockveil.pipeline.releases.contents import LedgerDigests, key_name
 from blockveil.pipeline.releases.keys import ContentStore, KeyStore
 from blockveil.pipeline.releases.night import Workspace
 from blockveil.pipeline.releases.renewing import ReleaseLedgers
@@ -338,11 +338,11 @@ def test_a_release_that_begins_while_an_erasure_looks_refuses_one_of_the_two(tmp
     with pytest.raises(LedgerError, match="A release began while the erasure looked"):
         ledger.renew(Renewal("a", "b"), seen)
     assert ledger.renewals().generation == 0
-    stale = Contents.of(ledger, KeyStore(tmp_path / "keys"))
+    stale = LedgerDigests.of(ledger, KeyStore(tmp_path / "keys"))
     ledger.renew(Renewal("a", "b"), ledger.renewals())
     ledger.renew(Renewal("a", "b"), ledger.renewals())
     assert ledger.renewals().generation == 1
-    monkeypatch.setattr(Contents, "of", lambda *_: stale)
+    monkeypatch.setattr(LedgerDigests, "of", lambda *_: stale)
     with pytest.raises(LedgerError, match="Units were erased from a store of this ledger while"):
         run(loaded, 2)
     assert [entry.kind for entry in ledger.history()].count("RESERVED") == 2
