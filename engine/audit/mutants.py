@@ -25,6 +25,7 @@ from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.mechanisms.gaussian import NoiseDesign, add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
+from blockveil.engine.records.fine_dither import FineDither
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.records.quantiser import Quantiser
 
@@ -138,7 +139,9 @@ def unclipped_quantiser(quantiser: Quantiser, excess: int, first: int = 0) -> Qu
         raise CalibrationError("bounds can be replaced for records in a cube and integers below 2**20; use fewer bits")
     width = c.scale * np.where(np.arange(c.dimension) < first, 1.0, float(excess))
     wide = replace(c, lower=c.origin - width, upper=c.origin + width, scale=c.scale * float(excess))
-    return replace(quantiser, coordinates=wide, largest=quantiser.largest * excess)
+    largest = quantiser.largest * excess
+    places = None if quantiser.dither is None else FineDither(c.dimension, largest)
+    return replace(quantiser, coordinates=wide, largest=largest, dither=places)
 
 
 def _model(
