@@ -83,13 +83,3 @@ def second_order(records: int, alike: int) -> float:
     """c; parameters as for :func:`of_coordinates`."""
     m = min(alike, records)
     return 1.0 / m + 4.0 / sqrt(records * m)
-
-
-def worst_of_sum(records: int, largest: int) -> float:
-    """No sum of so many coordinates is off by more, whatever the contents are."""
-    return records / largest
-
-
-def worst_of_products(records: int, largest: int) -> float:
-    """No sum of so many products of two coordinates is off by more."""
-    return records * (2.0 / largest + 1.0 / largest**2)

@@ -11,5 +11,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.quantiser`: Records as integers whose bound provably holds, whatever the chunk, the row order, the thread or
   the machine
 * :mod:`.quantiser_limits`: What the proof of a quantiser's bound covers
+* :mod:`.record_kernels`: Kernels of :mod:`.one_pass`: plain Python on arrays, which a compiler takes one by one
 * :mod:`.rounding`: From raw values to the integers of a cube, of a cube within a ball, or of a ball
 """

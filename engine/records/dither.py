@@ -119,28 +119,3 @@ class Dither:
 
 def _upper(hashes: NDArray[np.uint32]) -> NDArray[np.intp]:
     return (hashes >> np.uint32(32 - PLACES.bit_length() + 1)).astype(np.intp)
-
-
-def rounding_of_sums(rows: int, largest: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Error of a sum, in coordinates, of records in a cube that are rounded at places of their own.
-
-    Parameters
-    ----------
-    rows
-        Number of records, at most, each two of which differ by a 256th of a step in some feature.
-    largest
-        K, the integer that stands for coordinate one.
-
-    Returns
-    -------
-    Largest mean and largest standard deviation over starts, of a sum of products of two coordinates and of a sum of
-    one. Equal records are rounded equally: of r such records the deviation is the root of r larger.
-    """
-    step, tilt = 1.0 / largest, 1.0 / PLACES
-    # A value a share a of a step above an integer is rounded up at a share p of N even places: |p - a| <= 1 / (2 N),
-    # and 1 / (4 N) of a step is more than what single precision adds to it (Quantiser): |p - a| <= tilt together.
-    of_value = rows * step * tilt, np.sqrt(rows) * step * np.sqrt(0.25 + tilt)
-    # In steps, errors e and f have squares of mean a (1 - a) + |p - a| <= 1/4 + tilt, which bounds the mean of e f, and
-    # |e f| <= 1; v and w are at most one: v f + w e + e f.
-    mean = rows * (2.0 * step * tilt + step**2 * (0.25 + tilt))
-    return (mean, np.sqrt(rows) * (step * np.sqrt(1.0 + 4.0 * tilt) + step**2)), of_value

@@ -331,16 +331,12 @@ class Quantiser:
         return narrow or self._grid
 
     def _tall_grid_for(self, dtype: np.dtype[Any]) -> CubeGrid:
-        """The same for each of as many records as are worked on at once, which spares NumPy the broadcasting."""
-        return self._tall_narrow_grid if self._grid_for(dtype) is self._narrow_grid else self._tall_grid
+        """The same for as many records at once as the cache holds."""
+        return self._tall_grids[self._grid_for(dtype) is self._narrow_grid]
 
     @cached_property
-    def _tall_grid(self) -> CubeGrid:
-        return self._grid.tall(_CACHED_BYTES)
-
-    @cached_property
-    def _tall_narrow_grid(self) -> CubeGrid:
-        return self._narrow_grid.tall(_CACHED_BYTES) if self._narrow_grid is not None else self._tall_grid
+    def _tall_grids(self) -> tuple[CubeGrid, CubeGrid]:
+        return self._grid.tall(_CACHED_BYTES), (self._narrow_grid or self._grid).tall(_CACHED_BYTES)
 
     def _along_directions(self, values: NDArray[np.float64], mixing: Mixing) -> None:
         """Integers of ``A v`` from scaled values: v is what is left of them after rounding to 2**-20."""
@@ -356,14 +352,12 @@ class Quantiser:
     def _grid(self) -> CubeGrid:
         """Constants of a cube in double precision."""
         c, largest = self.coordinates, float(self.largest)
-        with np.errstate(over="ignore"):
-            steps: Vector = largest / c.scale
         box = c.body.box if isinstance(c.body, CappedBox) else c.body
         least = 0.0 if box is Body.HALF_CUBE else -largest
         with np.errstate(over="ignore", invalid="ignore"):  # a ball has no bounds
+            steps: Vector = largest / c.scale
             bounds = [(x - c.origin) * steps for x in (c.lower, c.upper)]
-            # Whole where values are cut after they were rounded. Where before, as they are, unless they are whole but
-            # for what double precision does to them.
+            # Whole where values are cut after rounding; where before, only if they are so but for double precision.
             whole = [np.rint(bound) for bound in bounds]
             if self.dither is not None:
                 whole = [np.where(np.abs(k - x) <= _NEARLY, k, x) for k, x in zip(whole, bounds, strict=True)]
@@ -385,13 +379,7 @@ class Quantiser:
         if isinstance(self.dither, FineDither):
             return None  # steps of 2**15 times what single precision rounds would shift all records alike
         narrow = self._grid.narrow()
-        far = np.maximum(np.abs(c.lower), np.abs(c.upper))
-        # An origin off by 2**-8 steps, and three roundings of 2**-24 of at most 2**15 steps: below 0.01 steps together.
-        # With a dither, whose errors are to have no mean, 2**-16 and three of 2**8 steps: 2**-14 together.
-        nearly = 2.0**-8 if self.dither is None else 2.0**-16
-        precise = np.abs(narrow.origin - c.origin) * self._grid.steps <= nearly
-        usual = (self._grid.steps > 2.0**-96) & (self._grid.steps < 2.0**96) & (far < 2.0**96)
-        return narrow if np.all(precise & usual) else None
+        return narrow if quantiser_limits.is_precise(c, self._grid, narrow, dithered=self.dither is not None) else None
 
     def _inside_ball(self, values: NDArray[np.float64]) -> None:
         """Integers with ``sum k**2 <= K**2``, by way of fine coordinates in steps of 2**-20 radii."""

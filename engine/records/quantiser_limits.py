@@ -28,6 +28,7 @@ import numpy as np
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.fine_dither import FineDither
 from blockveil.engine.records.geometry import SUM_BITS, Body, CappedBox, Coordinates, GeometryError, Mixing, Vector
+from blockveil.engine.records.rounding import CubeGrid
 
 LARGEST_DIMENSION = 2**15 - 1
 """Most features where an integer of a record depends on its other values."""
@@ -137,3 +138,23 @@ def _check_dither(dither: AnyDither, c: Coordinates, largest: int) -> None:
         )
     if not 0 <= dither.first <= dither.features - c.dimension:
         raise ValueError("the dither has no place for each feature; make it for the features of the records")
+
+
+def is_precise(c: Coordinates, grid: CubeGrid, narrow: CubeGrid, *, dithered: bool) -> bool:
+    """Whether single precision is precise enough for integers below 2**15.
+
+    Parameters
+    ----------
+    c, grid
+        Records, and the constants of their cube in double precision.
+    narrow
+        The constants in single precision.
+    dithered
+        Whether values are rounded at places of their own, with K below 2**8.
+    """
+    far = np.maximum(np.abs(c.lower), np.abs(c.upper))
+    # An origin off by 2**-8 steps, and three roundings of 2**-24 of at most 2**15 steps: below 0.01 steps together.
+    # With a dither, whose errors are to have no mean, 2**-16 and three of 2**8 steps: 2**-14 together.
+    precise = np.abs(narrow.origin - c.origin) * grid.steps <= (2.0**-16 if dithered else 2.0**-8)
+    usual = (grid.steps > 2.0**-96) & (grid.steps < 2.0**96) & (far < 2.0**96)
+    return bool(np.all(precise & usual))

@@ -187,24 +187,6 @@ class CappedGrid:
             raise ArithmeticError("a quantised record exceeded its norm; the machine's rounding is not IEEE 754")
 
 
-def rounding_of_sums(rows: int, largest: int) -> tuple[float, float]:
-    """Largest error of a sum, in coordinates, where records in a cube are rounded to nearest.
-
-    Parameters
-    ----------
-    rows
-        Number of records, at most.
-    largest
-        K, the integer that stands for coordinate one.
-
-    Returns
-    -------
-    Of a sum of products of two coordinates, and of a sum of one.
-    """
-    # v and w in [-1, 1] are off by e and f of at most 1/(2 K): |(v + e)(w + f) - v w| <= 1/K + 1/(4 K^2).
-    return rows * (1.0 / largest + 0.25 / largest**2), rows * 0.5 / largest
-
-
 def pull_inside_ball(fine: NDArray[np.float64], largest: int) -> None:
     """Turn fine coordinates, integers of at most 2**24, into integers with ``sum k**2 <= largest**2`` by row, in place.
 

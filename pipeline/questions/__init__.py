@@ -11,8 +11,8 @@
 * :mod:`.moment`: Covariance and second moment
 * :mod:`.outer`: Sums of outer products
 * :mod:`.question`: What every question and its answer offer, and what questions share: quantisers and names
-* :mod:`.rounding`: How the values of records in a box become integers: on which steps, at which places, and what that
-  adds to an error
+* :mod:`.rounded_sides`: How the values of records in a box become integers: on which steps, at which places, and what
+  that adds to an error
 * :mod:`.routes`: Steps or a covariance: which of two releases tells classes apart better, by public numbers alone
 * :mod:`.rows`: The records themselves
 * :mod:`.totals`: The number of records, and the total and the mean of each column

@@ -34,7 +34,7 @@ from blockveil.pipeline.questions.question import (
     span,
     text,
 )
-from blockveil.pipeline.questions.rounding import RoundedSide, error_of, rounded_side
+from blockveil.pipeline.questions.rounded_sides import RoundedSide, error_of, rounded_side
 
 _PAIR = ("feature", "feature_")
 

@@ -23,7 +23,7 @@ from blockveil.pipeline.config import query_sections as declared
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, Large, OuterBlocks
 from blockveil.pipeline.questions.question import Answer, additive, ends_in_coordinates, extent, quantiser, span, text
-from blockveil.pipeline.questions.rounding import RoundedSide, error_of, rounded_side
+from blockveil.pipeline.questions.rounded_sides import RoundedSide, error_of, rounded_side
 
 _PAIR = ("row", "column")
 

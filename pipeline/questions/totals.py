@@ -28,7 +28,7 @@ from blockveil.pipeline.questions.question import (
     quantiser,
     text,
 )
-from blockveil.pipeline.questions.rounding import RoundedSide, error_of_sums, rounded_side
+from blockveil.pipeline.questions.rounded_sides import RoundedSide, error_of_sums, rounded_side
 
 _NAMED = 4
 """Features whose expected error a plan gives in their own units."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blockveil.pipeline.base.printable import as_html
-from blockveil.pipeline.report import after, evaluation, own_units, promises
+from blockveil.pipeline.report import after, evaluation, own_units, promises, technical_rows
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.loading import loading
@@ -175,12 +175,12 @@ def for_the_specialist(facts: Facts, folder: str, sources: Sources) -> list[str]
     examples = (f"<p>{as_html(name)}</p><pre>{as_html(code)}</pre>" for name, code in loading(facts, folder))
     return [
         "<h2>For the specialist</h2>",
-        folded("Guarantee", sourced_lines(sources.lines(found.guarantee_rows(facts)))),
+        folded("Guarantee", sourced_lines(sources.lines(technical_rows.guarantee_rows(facts)))),
         folded("Noise and signal", noise, sourced(sources.of("Estimates and their noise"), *_raw(facts))),
         *_after(facts.attributes.get("error") or {}, sources),
         *_compared(found.comparison_rows(facts), sources),
         folded("Evaluation by the levels of NIST SP 800-226", grid(evaluation.rows(facts))),
-        folded("Origin of this release", sourced_lines(sources.lines(found.origin_rows(facts)))),
+        folded("Origin of this release", sourced_lines(sources.lines(technical_rows.origin_rows(facts)))),
         folded("How to load it", sourced(sources.of("How to load it"), *examples)),
     ]
 

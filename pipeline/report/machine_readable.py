@@ -12,6 +12,7 @@ from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.loading import loading
 from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.reader_limits import limits
+from blockveil.pipeline.report.technical_rows import guarantee_rows, origin_rows
 from blockveil.pipeline.report.words import guess_at_most
 
 VERSION = 2
@@ -51,7 +52,7 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "limits": limits(facts),
             "evaluation": evaluation.rows(facts),
             "loading": dict(loading(facts, folder)),
-            "sources": Sources(facts).plain([*found.guarantee_rows(facts), *found.origin_rows(facts)]),
+            "sources": Sources(facts).plain([*guarantee_rows(facts), *origin_rows(facts)]),
         }
     )
 

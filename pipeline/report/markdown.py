@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from blockveil.pipeline.base.printable import as_code, as_markdown
 from blockveil.pipeline.report import facts as found
-from blockveil.pipeline.report import promises
+from blockveil.pipeline.report import promises, technical_rows
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.markup import data_uri
 from blockveil.pipeline.report.pictures import CARD, Picture
@@ -34,7 +34,7 @@ def guarantee(facts: Facts) -> str:
     words += [text for text in (promises.too_large(facts),) if text is not None]
     words.append(promises.not_protected(facts))
     text = "\n\n".join([f"> {as_markdown(sentence)}", *map(as_markdown, words)])
-    return f"{text}\n\n{pairs(found.guarantee_rows(facts))}\n\n{pairs(found.origin_rows(facts))}\n"
+    return f"{text}\n\n{pairs(technical_rows.guarantee_rows(facts))}\n\n{pairs(technical_rows.origin_rows(facts))}\n"
 
 
 def image(picture: Picture) -> str:

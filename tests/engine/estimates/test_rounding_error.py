@@ -9,6 +9,7 @@ from blockveil.engine.records import fine_dither
 from blockveil.engine.records.fine_dither import FineDither
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
+from tests.oracles import rounding
 
 K, DRAWS, RECORDS, WIDTH = 4095, 20_000, 64, 3
 
@@ -78,5 +79,5 @@ def test_exact_features_and_the_count_have_no_error_by_rounding():
 def test_no_sum_is_off_by_more_than_the_worst_case():
     for fraction in (0.5, 0.999, 0.001):
         sums, products = off(RECORDS, fraction)
-        assert np.max(np.abs(sums)) < rounding_error.worst_of_sum(RECORDS, K)
-        assert np.max(np.abs(products)) < rounding_error.worst_of_products(RECORDS, K)
+        assert np.max(np.abs(sums)) < rounding.worst_of_sum(RECORDS, K)
+        assert np.max(np.abs(products)) < rounding.worst_of_products(RECORDS, K)

@@ -11,10 +11,10 @@ from hypothesis.extra import numpy as hnp
 
 from blockveil.engine.answers import gram, layout
 from blockveil.engine.answers.sparse import entry_sums
-from blockveil.engine.records import dither
 from blockveil.engine.records.dither import PLACES, Dither
 from blockveil.engine.records.geometry import Ball, Box
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
+from tests.oracles import rounding
 
 K = 127
 WIDTH = 6
@@ -146,7 +146,7 @@ def test_a_column_with_one_value_is_not_biased_as_it_is_when_rounded_to_nearest(
     columns = VALUES[others](np.random.default_rng(6), (rows, 30))
     records = np.hstack([np.full((rows, 2), 0.5 + 0.4 / K), columns]).astype(dtype)
     found = errors(records)
-    (product, varies), (value, value_varies) = dither.rounding_of_sums(rows, K)
+    (product, varies), (value, value_varies) = rounding.dithered(rows, K)
     assert abs(found[0, 1]) * rows <= value + 6.0 * value_varies
     assert np.max(np.abs(found[1:, 1:])) * rows <= product + 6.0 * varies
     nearest = Quantiser(quantiser(width=32).coordinates, K, True, None)
@@ -161,7 +161,7 @@ def test_records_at_a_bound_between_two_integers_are_not_biased():
     records[:, 0] = -0.5
     clip = Quantiser(box.coordinates(), K, True, None, dither=Dither(20))
     found = gram.partial_gram(records, 0, rows, clip, 500)[0, 1:] / K**2 - np.clip(records, -0.303, 1.0).sum(axis=0)
-    mean, varies = dither.rounding_of_sums(rows, K)[1]
+    mean, varies = rounding.dithered(rows, K)[1]
     assert np.max(np.abs(found)) <= mean + 6.0 * varies
     assert np.all(clip.quantise(records)[:, 1:] >= np.floor(-0.303 * K))
 
@@ -173,7 +173,7 @@ def test_single_precision_is_left_where_it_would_shift_all_records_alike():
     coordinates = box.coordinates()
     clip = Quantiser(coordinates, K, True, None, dither=Dither(2))
     exact = ((records.astype(float) - coordinates.origin) / coordinates.scale).sum(axis=0)
-    mean, varies = dither.rounding_of_sums(rows, K)[1]
+    mean, varies = rounding.dithered(rows, K)[1]
     assert np.max(np.abs(gram.partial_gram(records, 0, rows, clip, 500)[0, 1:] / K**2 - exact)) <= mean + 6.0 * varies
 
 
@@ -202,7 +202,7 @@ def test_a_zero_between_two_integers_is_not_one_integer_in_all_records():
 @pytest.mark.parametrize("lower", [-1.0, 0.0])
 def test_means_and_deviations_of_sums_stay_below_their_bounds(lower):
     rng, rows = np.random.default_rng(7), 500
-    (mean, varies), (value, value_varies) = dither.rounding_of_sums(rows, K)
+    (mean, varies), (value, value_varies) = rounding.dithered(rows, K)
     # The worst case of a deviation: values between two integers, as far from the origin as may be.
     near_bound = 1.0 - 0.5 / K + rng.uniform(-1e-4, 1e-4, (200, rows, 4))
     for records in (near_bound, rng.uniform(lower, 1.0, (200, rows, 4))):
@@ -219,7 +219,7 @@ def test_errors_of_many_entries_do_not_add_up_to_a_direction_as_they_do_when_rou
     rng, rows, width = np.random.default_rng(8), 4_000, 200
     records = np.full((rows, width), 1.0 - 0.4 / K)
     records[:, 0] = rng.uniform(-1.0, 1.0, rows)
-    (mean, varies), _ = dither.rounding_of_sums(rows, K)
+    (mean, varies), _ = rounding.dithered(rows, K)
     nearest = Quantiser(quantiser(width=width).coordinates, K, False, None)
     biased = gram.partial_gram(records, 0, rows, nearest, 500) / float(K) ** 2 - records.T @ records
     bound = 2.0 * width * (mean + varies)

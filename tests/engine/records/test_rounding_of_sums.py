@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from blockveil.engine.answers import gram
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.records.rounding import rounding_of_sums
+from tests.oracles import rounding
 
 
 def off(records, largest, lower=-1.0):
@@ -29,7 +29,7 @@ def furthest(records, largest, lower=-1.0):
 @pytest.mark.parametrize("largest", [127, 255, 32767])
 def test_records_half_a_step_from_a_whole_number_nearly_attain_the_bounds(largest):
     records = np.full((300, 4), 1.0 - 0.499 / largest)  # rounded up to one
-    bounds = rounding_of_sums(300, largest)
+    bounds = rounding.nearest(300, largest)
     assert all(0.95 * bound < found <= bound for found, bound in zip(furthest(records, largest), bounds, strict=True))
 
 
@@ -41,7 +41,7 @@ def test_records_half_a_step_from_a_whole_number_nearly_attain_the_bounds(larges
 )
 def test_no_records_are_off_by_more(seed, largest, rows, lower):
     records = np.random.default_rng(seed).uniform(lower, 1.0, (rows, 3))
-    bounds = rounding_of_sums(rows, largest)
+    bounds = rounding.nearest(rows, largest)
     assert all(
         found <= bound * (1.0 + 1e-9) for found, bound in zip(furthest(records, largest, lower), bounds, strict=True)
     )
