@@ -12,6 +12,18 @@ MUTANTS = (
             "found[0, lead:] / noise[-1, lead:]",
             ("covariance",),
         ),
+        (
+            "test_in_other_shapes_the_plan_has_the_bound_for_records_that_are_all_alike",
+            "blockveil.pipeline.plan.rounded:Rounded.unusual",
+            "_WORTH_KNOWING if self.by_content is None",
+            "1e9 if self.by_content is None",
+        ),
+        (
+            "test_a_warning_names_the_worst_case_until_somebody_says_how_many_records_are_alike",
+            "blockveil.pipeline.plan.rounded:Rounded.warning",
+            "None if self.chosen else self.unusual",
+            "None",
+        ),
     ),
     *of(
         "tests/pipeline/releases/test_catch_up.py",
