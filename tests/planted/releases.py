@@ -105,6 +105,16 @@ MUTANTS = (
         ),
     ),
     *of(
+        "tests/pipeline/releases/test_restored_ledger.py",
+        (
+            "test_a_night_that_a_backup_by_the_book_forgot_is_not_drawn_again",
+            "blockveil.pipeline.ledger.restoring:_has",
+            "not seen.sequence or",
+            "True or",
+            ("sqlite",),
+        ),
+    ),
+    *of(
         "tests/pipeline/releases/test_lost_ledger.py",
         (
             "test_a_restored_ledger_that_is_older_than_a_release_spends_nothing_until_it_is_put_right",
