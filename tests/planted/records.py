@@ -30,8 +30,8 @@ MUTANTS = (
         (
             "test_an_ingest_of_a_table_that_is_killed_again_and_again_gives_the_same_bits",
             "blockveil.pipeline.data.ingest.source_rows:to_store",
-            "part=part, row=row)",
-            "part=part, row=max(row - 1, 0))",
+            "part=part, row=row, ",
+            "part=part, row=max(row - 1, 0), ",
             ("sqlite", "rows"),
         ),
     ),
@@ -92,8 +92,8 @@ MUTANTS = (
         (
             "test_an_ingest_that_is_killed_again_and_again_gives_the_same_bits",
             "blockveil.pipeline.data.ingest.source_rows:to_store",
-            "part=part, row=row)",
-            "part=part, row=max(row - 1, 0))",
+            "part=part, row=row, ",
+            "part=part, row=max(row - 1, 0), ",
             ("rows", "parquet"),
         ),
     ),

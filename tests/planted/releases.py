@@ -134,7 +134,7 @@ MUTANTS = (
         (
             "test_a_release_that_was_changed_in_the_store_is_refused",
             "blockveil.pipeline.data.released:open_release",
-            "_check(partial(known_digest, target), members, attributes, target)",
+            "_check(partial(_known, target, members), attributes, target)",
             "pass",
         ),
     ),
