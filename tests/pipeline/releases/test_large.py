@@ -87,6 +87,7 @@ def released(folder, kind, monkeypatch, compute=None, cluster="threads"):
 
 NOISE = "_standard_deviation"
 STATED = {"noise_by_row", "noise_by_column", "noise_off_diagonal", "noise_of_a_step", "unit_by_row", "unit_by_column"}
+STATED |= {"rounding_by_row", "rounding_by_column", "rounding_second_order"}
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
