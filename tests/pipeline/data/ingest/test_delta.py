@@ -149,11 +149,11 @@ def test_a_table_in_an_object_store_becomes_the_store_of_the_same_table_in_a_fol
 
 def test_a_store_grows_by_what_is_appended_to_a_table_in_an_object_store(tmp_path, bucket):  # noqa: F811
     keys, rows = {"append": True, "late": "next", "chunk_rows": 64}, people.visits(50)
-    for _ in range(2):
-        deltalake.write_deltalake(f"{bucket}/lake/clinic", rows, mode="append", storage_options=WRITING)
+    for part in (rows[:20], rows[20:]):
+        deltalake.write_deltalake(f"{bucket}/lake/clinic", part, mode="append", storage_options=WRITING)
         people.run(people.configure(tmp_path, COST, in_bucket(bucket), **keys))
     stored = np.asarray(open_rows(tmp_path / "out.zarr", "records", "data.store")[:])
-    assert np.array_equal(stored[:, 0], np.tile(rows["cost"].to_numpy(), 2).astype(np.float32))
+    assert np.array_equal(stored[:, 0], rows["cost"].to_numpy().astype(np.float32))
 
 
 def test_partitions_of_a_table_in_an_object_store_may_have_any_name(tmp_path, bucket):  # noqa: F811
