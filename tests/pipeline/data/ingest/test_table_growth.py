@@ -15,6 +15,7 @@ from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError
 from blockveil.pipeline.data.ingest import appending
 from blockveil.pipeline.data.ingest.erasing import erase
 from blockveil.pipeline.data.ingest.ingest_run import look
+from blockveil.pipeline.releases.renewing import ReleaseLedgers
 from tests.pipeline.data.ingest import growing_support as growing
 from tests.pipeline.data.ingest import ingest_support as people
 
@@ -241,7 +242,8 @@ def test_an_erased_unit_is_gone_and_the_table_goes_on(tmp_path, lake):
     lake.append(growing.day(1))
     night(tmp_path, lake, "chosen")
     lake.delete("person = 7")
-    assert erase(look(configure(tmp_path, lake, "chosen"), needed=False), ["7"], lambda *_: None).units == 1
+    source = look(configure(tmp_path, lake, "chosen"), needed=False)
+    assert erase(source, ["7"], lambda *_: None, ReleaseLedgers()).units == 1
     assert 7 not in growing.records(tmp_path)[:, 0]
     others = growing.records(tmp_path)
     lake.append(growing.day(2))
