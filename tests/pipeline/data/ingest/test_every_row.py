@@ -264,7 +264,7 @@ CROSS = {
         ({**WARD, "categories": [0, 1, 9]}, ["", "9.0"], {}),
         ({"name": "ward", "kind": "boolean", "missing": "drop"}, ["", "No"], {}),
         (CROSS, ["", "NA"], {}),
-        (people.NUMBER, ["NA"], {"only": {"column": "ward", "type": "text", "equals": "NA"}}),
+        (people.NUMBER, ["NA"], {"only": {"column": "ward", "type": "text", "equals": "NA", "values": ["NA", "EU"]}}),
         (people.NUMBER, ["9"], {"only": {"column": "ward", "type": "whole", "equals": 9}}),
     ],
 )
