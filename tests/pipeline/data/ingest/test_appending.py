@@ -243,7 +243,7 @@ def test_the_contract_says_that_the_store_grows(tmp_path):
     people.run(grown.configure(tmp_path))
     contract = Contract.of(grown.opened(tmp_path))
     assert contract.grows
-    assert contract.rule == "choose"
+    assert contract.by == "choose"
 
 
 @pytest.mark.parametrize("layout", ["names", "folders"])
