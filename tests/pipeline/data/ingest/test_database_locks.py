@@ -339,12 +339,14 @@ def test_decimals_of_any_length_are_numbers_and_units_as_far_as_a_float_holds_th
         people.configure(tmp_path, columns, server.source("SELECT * FROM exact"), dtype="float64", store="x.zarr")
     )
     unit = people.CHOOSE.format(most=1)
-    people.run(people.configure(tmp_path, columns, server.source("SELECT * FROM exact"), unit=unit))
-    assert len(people.stored(tmp_path)) == 2
-    server.execute("INSERT INTO exact VALUES (0, 9007199254740993, 0)")
+    chosen = tmp_path / "chosen"
+    chosen.mkdir()
+    people.run(people.configure(chosen, columns, server.source("SELECT * FROM exact"), unit=unit))
+    assert len(people.stored(chosen)) == 2
+    server.execute("INSERT INTO exact VALUES (0, 18014398509481985, 0)")
     message = refused(DataError, tmp_path, server.source("SELECT * FROM exact"), columns, unit=unit, store="y.zarr")
     assert "does not hold exactly" in message
-    assert "90071992" not in message
+    assert "180143985" not in message
 
 
 MADE = {
