@@ -167,7 +167,7 @@ def test_what_exists_is_never_replaced_and_a_failure_leaves_nothing(known, tmp_p
     with pytest.raises(StoreError, match="a file is where a folder is needed"):
         known.release.export(tmp_path / "file.nc" / "x", "csv")
     monkeypatch.setattr(exporting, "_fields", lambda *_: 1 / 0)
-    with pytest.raises(StoreError, match="what this version cannot read .ZeroDivisionError."):
+    with pytest.raises(StoreError, match=r"cannot read \(ZeroDivisionError\)"):
         known.release.export(tmp_path / "new", "csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file.nc", "there"]
 
