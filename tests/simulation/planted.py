@@ -119,7 +119,7 @@ MISTAKES = {
     "the key outlives the seal": Mistake(
         _STEPS + "seal",
         (
-            ("        workspace.keys.destroy(charge_id)\n", "        pass\n"),
+            ("    workspace.keys.destroy(charge_id)\n", ""),
             ("    lineage.tell", "    workspace.keys.destroy(charge_id)\n    lineage.tell"),
         ),
     ),
@@ -177,7 +177,7 @@ MISTAKES = {
         "blockveil.pipeline.releases.uploading:send", (("    if place is not None:\n", "    if False:\n"),)
     ),
     "two nights of a charge draw for one place": Mistake(
-        _SHARED + "check_commit", (("    if \"continual\" in spec and", "    if False and"),)
+        _SHARED + "check_commit", (("    if \"continual\" in spec:", "    if False:"),)
     ),
     "each night of a charge pays again": Mistake(
         _SHARED + "paid_by", (("    if not found:\n        return None\n", "    return None\n"),)

@@ -44,6 +44,7 @@ class Records:
     chunk_rows: int = 8
     part: None = None
     maps: tuple[()] = ()
+    store_id: str | None = None
     stated: ClassVar[dict[str, str]] = {}
     contribution: ClassVar = Contribution("one person", 1, 1, "declared", False)
 
