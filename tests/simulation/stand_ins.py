@@ -20,6 +20,7 @@ import numpy as np
 
 from blockveil.engine.answers.layout import Tile
 from blockveil.pipeline.base.errors import DataError, StoreUnreachable
+from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.contribution import Contribution
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ class Records:
         """Name of the state."""
         return f"state {self.version}"
 
-    def as_of(self, fingerprint: str) -> Records:
+    def as_of(self, fingerprint: str, key: ContentKey) -> Records:
         """The same; these records do not grow."""
-        del fingerprint
+        del fingerprint, key
         return self
 
     def check_unchanged(self, *, committed: bool = False) -> None:
@@ -65,12 +66,12 @@ class Records:
             raise DataError("The records changed", "A release is of one state", "Run again")
 
 
-def history_of(dataset: Any, earlier: Any = (), own: str | None = None) -> Any:
+def history_of(dataset: Any, key: ContentKey, earlier: Any = (), own: str | None = None) -> Any:
     """In place of :func:`.history.history_of`: records in another state do not begin with those of earlier nights."""
-    before = [*earlier, *([] if own is None else [own])]
-    if any(each != dataset.fingerprint for each in before):
+    before, digest = [*earlier, *([] if own is None else [own])], key.fingerprint(dataset.fingerprint)
+    if any(each != digest for each in before):
         raise DataError("The records do not begin with those of earlier nights", "They must", "Put them back")
-    return SimpleNamespace(digest=dataset.fingerprint, ends=(dataset.rows,) * len(before))
+    return SimpleNamespace(digest=digest, ends=(dataset.rows,) * len(before))
 
 
 LAYOUT = SimpleNamespace(tiles=(Tile((0, 1), (0, 1)),))
