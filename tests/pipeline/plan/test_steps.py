@@ -40,12 +40,13 @@ def wide_config(folder, features, rows):
     return load_config(path)
 
 
-def test_a_question_whose_bits_are_open_is_resolved_with_few_bits_and_then_as_declared(tmp_path):
-    loaded = wide_config(tmp_path, 300, 200_000)
-    few, declared = resolve(loaded, NIGHT)
-    assert [found.question.problem.largest for found in (few, declared)] == [2**7 - 1, 2**15 - 1]
-    assert [found.settled for found in (few, declared)] == [False, True]
-    assert declared.config is loaded.config
+@pytest.mark.parametrize(("features", "bits"), [(300, [8, 16, 20]), (255, [16, 20])])
+def test_a_question_whose_bits_are_open_is_resolved_with_more_and_more_bits(tmp_path, features, bits):
+    loaded = wide_config(tmp_path, features, 200_000)
+    ways = list(resolve(loaded, NIGHT))
+    assert [found.question.problem.largest for found in ways] == [2 ** (each - 1) - 1 for each in bits]
+    assert [found.config.query.quantisation_bits for found in ways] == bits
+    assert [found.settled for found in ways] == [False] * (len(bits) - 1) + [True]
     assert loaded.config.query.quantisation_bits is None, "a config is not changed by what is made of it"
 
 
@@ -58,8 +59,13 @@ def test_the_first_question_whose_bits_are_enough_is_designed(tmp_path, rows, la
 
 
 def test_a_question_whose_bits_are_settled_is_resolved_once(tmp_path):
-    (only,) = resolve(wide_config(tmp_path, 255, 200_000), NIGHT)
+    path = wide_config(tmp_path, 300, 200_000).path
+    path.write_text(path.read_text().replace("[query.geometry]", "quantisation_bits = 16\n[query.geometry]"))
+    loaded = load_config(path)
+    (only,) = resolve(loaded, NIGHT)
     assert only.settled
+    assert only.config is loaded.config
+    assert only.question.problem.largest == 2**15 - 1
 
 
 @pytest.mark.parametrize("section", ["", f"\n[continual]\nnights = 4\nfirst = {NIGHT}\n"])
