@@ -102,6 +102,9 @@ def test_the_compose_file_says_the_same_as_the_units():
             for word in line.split()
         )
         told.pop("PREFECT_HOME", None)
+        if told.pop("XDG_STATE_HOME", None):  # a folder of its own in a container, and one that outlives it
+            kept = {volume.split(":")[1] for volume in services[name]["volumes"] if not volume.endswith(":ro")}
+            assert any(Path(services[name]["environment"]["XDG_STATE_HOME"]).is_relative_to(each) for each in kept)
         assert told.items() <= services[name]["environment"].items(), name
         options = {word.split("=")[0] for word in services[name]["command"] if word.startswith("--")}
         (line,) = unit(DEPLOY / f"blockveil-{stem}.service")["ExecStart"]
