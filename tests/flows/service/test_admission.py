@@ -52,7 +52,9 @@ PWNED = {"prefect.deployments.steps.run_shell_script": {"script": "id > PWNED"}}
 def reviewed(tmp_path_factory, prefect):
     """A reviewed folder, its deployments, and their registration on the server of the tests."""
     folder = tmp_path_factory.mktemp("reviewed")
-    support.prepare(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        support.prepare(folder)
     (folder / "deployments.toml").write_text(NIGHTS)
     made = {each.full_name: each for each in deployments.build(load_deployments(folder))}
     deployments.register(list(made.values()))
@@ -66,6 +68,7 @@ def site(reviewed, tmp_path, monkeypatch):
     monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # what was seen of this copy, and of no other
     yield load_deployments(tmp_path)
     if CHANGED:
         deployments.register([made[name] for name in CHANGED])
