@@ -156,8 +156,8 @@ COMMANDS = {
     "audit": Listed(
         "audit_command",
         "audit",
-        "Replay a config on constructed neighbours, or bound the true loss of a mechanism from below. Reads no data; "
-        "exit code 10 if a claim is refuted.",
+        "Replay a config of a release or an ingest on constructed neighbours, or bound the true loss of a mechanism "
+        "from below. Reads no data; exit code 10 if a claim is refuted.",
     ),
     "bounds": Listed(
         "bounds_commands", "app", "Learn the bounds of columns from a charged release: draft its config, then read it."
