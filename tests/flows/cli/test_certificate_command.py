@@ -108,11 +108,12 @@ def test_a_period_lists_every_release_of_the_budget_also_what_is_not_here(people
 
 def test_what_was_withdrawn_changed_or_paid_for_elsewhere_gets_no_page(people, tmp_path):
     original = next(people.output_root.rglob(f"{FIRST}-*.zarr"))
-    for place, value, refusal in (
-        (("ledger", "sequence"), 99, LedgerError),
-        (("ledger", "row_hash"), "0" * 64, LedgerError),
-        (("release_id",), f"people/covariance/{SECOND}", LedgerError),
-        (("guarantee", "epsilon"), 0.5, StoreError),
+    for place, value, name, refusal in (
+        (("ledger", "sequence"), 99, original.name, LedgerError),
+        (("ledger", "row_hash"), "0" * 64, original.name, LedgerError),
+        (("release_id",), f"people/covariance/{SECOND}", original.name, StoreError),
+        (("release_id",), f"people/covariance/{SECOND}", "copy.zarr", LedgerError),
+        (("guarantee", "epsilon"), 0.5, original.name, StoreError),
     ):
 
         def forge(stated, place=place, value=value):
@@ -121,7 +122,7 @@ def test_what_was_withdrawn_changed_or_paid_for_elsewhere_gets_no_page(people, t
             stated[place[-1]] = value
 
         shutil.rmtree(tmp_path / "forged", ignore_errors=True)
-        copy = forged(shutil.copytree(original, tmp_path / "forged" / original.name), forge)
+        copy = forged(shutil.copytree(original, tmp_path / "forged" / name), forge)
         with pytest.raises(refusal):
             certificate(copy, "--config", people.path, "--output", tmp_path / "page.html")
     copy = shutil.copytree(original, tmp_path / "copy.zarr")
@@ -133,8 +134,10 @@ def test_what_was_withdrawn_changed_or_paid_for_elsewhere_gets_no_page(people, t
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize("command", ["certificate", "verify"])
-def test_of_a_night_that_does_not_exist_it_is_said_that_there_is_no_such_release(people, command):
+@pytest.mark.parametrize(
+    ("command", "remedy"), [("certificate", f'Choose among "people/covariance/{SECOND}'), ("verify", "date and name")]
+)
+def test_of_a_night_that_does_not_exist_it_is_said_that_there_is_no_such_release(people, command, remedy):
     missing = str(pointer(people, "2030-01-01"))
     asked = [missing] if command == "verify" else ["people/covariance/2030-01-01", "--config", str(people.path)]
     done = CliRunner().invoke(app, [command, *asked])
@@ -143,7 +146,7 @@ def test_of_a_night_that_does_not_exist_it_is_said_that_there_is_no_such_release
     # A long path is cut in the middle.
     assert done.exception.value.startswith("There is no release")
     assert done.exception.value.endswith(asked[0][-40:])
-    assert "date and name" in done.exception.remedy
+    assert remedy in done.exception.remedy
 
 
 @pytest.mark.parametrize("changed", ["group", "pointer"])
