@@ -21,7 +21,6 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import KeyLost, StoreError
 from blockveil.pipeline.data.datasets import open_records
-from blockveil.pipeline.data.ingest import release_list
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan import signed_approval
 from blockveil.pipeline.plan.planning import Plan
@@ -106,6 +105,8 @@ def _enter(plan: Plan, *, begun: bool) -> None:
     """Let erasures know of the release; none begins while one is unfinished."""
     store = plan.loaded.store
     if isinstance(store, Path):
+        from blockveil.pipeline.data.ingest import release_list  # Arrow: help pages do without
+
         release_list.enter(store, plan.loaded.path, required=plan.series is not None)
         if not begun:
             release_list.require_erased(store)
