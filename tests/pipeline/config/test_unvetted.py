@@ -204,8 +204,19 @@ def test_keys_of_another_package_need_leave_and_are_not_opened_for_a_plan(tmp_pa
     assert not Ledger(loaded.ledger_url).history(release_id=workspace.plan.release_id)
 
 
-def test_a_key_of_another_size_is_refused_before_the_charge_is_committed(tmp_path, installed, monkeypatch):
+def test_a_key_of_records_of_another_size_is_refused_before_anything_is_reserved(tmp_path, installed, monkeypatch):
     installed("their-keys", KEYS, "blockveil.key_stores", theirs="Keys")
+    loaded = with_keys(tmp_path, monkeypatch, "allow_unvetted = true")
+    with pytest.raises(StoreError, match="a key of records of 8 bytes") as caught:
+        run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "test", lambda *_: None)
+    assert "31415926" not in str(caught.value)
+    assert "RESERVED" not in [entry.kind for entry in Ledger(loaded.ledger_url).history()]
+
+
+def test_a_noise_key_of_another_size_is_refused_before_the_charge_is_committed(tmp_path, installed, monkeypatch):
+    keys = KEYS.replace('return b"31415926"', 'return MADE.setdefault(charge_id, b"31415926" if MADE else bytes(32))')
+    keys = keys.replace("return None", "return MADE.get(charge_id)") + "MADE = {}  # the key of records comes first"
+    installed("their-keys", keys, "blockveil.key_stores", theirs="Keys")
     loaded = with_keys(tmp_path, monkeypatch, "allow_unvetted = true")
     with pytest.raises(StoreError, match="a noise key of 8 bytes") as caught:
         run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "test", lambda *_: None)
