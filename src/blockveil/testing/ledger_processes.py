@@ -100,6 +100,8 @@ def _as_nobody(commands, home, drop, tries, queue):
     read_only._TRIES = tries or read_only._TRIES
     os.environ["HOME"] = os.environ["MPLCONFIGDIR"] = os.environ["TMPDIR"] = home
     os.chdir(home)
+    if drop:
+        os.environ["XDG_STATE_HOME"] = os.path.join(home, "state")
     if drop and os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         os.setgroups([])
