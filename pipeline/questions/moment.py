@@ -241,7 +241,8 @@ def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:
         ends=ends_in_coordinates(clip),
     )
     query = SecondMomentQuery(clip, sparse)
-    return Moment(problem, query, asked.columns, directed=along, density=density, side=side, alike=asked.alike_at_most)
+    alike = getattr(asked, "alike_at_most", None)  # a section of another package may have none
+    return Moment(problem, query, asked.columns, directed=along, density=density, side=side, alike=alike)
 
 
 def _work(rows: int, features: int, lead: int, density: float | None, largest: int) -> Work:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from blockveil.pipeline.base.errors import DataError, KeyLost
+from blockveil.pipeline.base.errors import DataError, KeyLost, StoreError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.renewals import Renewals
-from blockveil.pipeline.releases.keys import NoiseKeys, content_keys
+from blockveil.pipeline.releases.keys import SECRET_BYTES, NoiseKeys, content_keys
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +56,12 @@ class LedgerDigests:
         secret = keys.read(name)
         if secret is None and renewals.check_value is None:
             secret = keys.create(name)
+        if secret is not None and len(secret) != SECRET_BYTES:  # of a key store of another package
+            raise StoreError(
+                f"The key store gave a key of records of {len(secret)} bytes",
+                f"It has {SECRET_BYTES}, of the operating system's randomness",
+                "Ask who maintains the package of the key store, or name a folder in output.keys",
+            )
         if secret is None or renewals.check_value not in (None, ContentKey(secret).check_value):
             raise KeyLost(
                 "The key of what the ledger says of records is not in the key store",
