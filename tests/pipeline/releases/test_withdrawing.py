@@ -11,7 +11,7 @@ import blockveil as bv
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import ConfigError, KeyLost, LedgerError, StoreError
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.data import objects, released
+from blockveil.pipeline.data import objects, pointers
 from blockveil.pipeline.data.released import open_release, read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
@@ -53,14 +53,14 @@ def folder_of(loaded):
 
 def test_a_release_whose_pointer_may_not_be_read_is_not_taken_for_one_that_was_not_withdrawn(people, monkeypatch):
     withdraw(people, SECOND, WHY, remove=False)
-    content = released._content
+    content = pointers._content
 
     def denied(place):
         if str(place).endswith(".json"):
             raise PermissionError(13, "Permission denied")
         return content(place)
 
-    monkeypatch.setattr(released, "_content", denied)
+    monkeypatch.setattr(pointers, "_content", denied)
     group = next(folder_of(people).glob(f"{NIGHTS[1]}-*.zarr"))
     for read in (read_release, open_release, bv.open, verify):
         with pytest.raises(StoreError, match="no permission"):
