@@ -24,5 +24,10 @@ def test_a_restored_ledger_that_is_older_than_a_release_is_damaged(tmp_path, mon
     os.replace(copy, loaded.ledger_path)
     state = verify_ledger("people", return_state=True)
     assert state.name == "LedgerDamaged"
+    assert "which this account saw last on this machine, is not in this ledger" in state.message
+    assert "Stop releasing" in state.message
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # as on another machine, which has seen nothing of it
+    state = verify_ledger("people", return_state=True)
+    assert state.name == "LedgerDamaged"
     assert "which paid for people/covariance/2026-11-20, is not in this ledger" in state.message
     assert "Stop releasing" in state.message
