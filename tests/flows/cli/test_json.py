@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
@@ -110,6 +111,8 @@ CALLS = [
     "certificate --config people.toml --from 2026-11-20 --output certificates.html",
     "ledger role reader",
     "ledger import export.jsonl --ledger copy.db --as-copy",
+    "ledger attest --by Ann --why moved --ledger moved.db",
+    "ledger restored --since 2026-11-20 --ledger moved.db",
     "budget set people.toml --epsilon 9 --delta 1e-5",
     "budget show people.toml",
     "budget forecast people.toml",
@@ -145,6 +148,10 @@ def test_a_call_prints_one_document_and_nothing_else(folder, monkeypatch, words)
     monkeypatch.setattr(recovery, "catch_up_nights", lambda *_: [vars(due)])
     if words.startswith("ledger import"):
         blockveil("ledger", "export", "people.toml", "--output", "export.jsonl")
+    if words.endswith("moved.db") and not Path("moved.db").exists():
+        shutil.copy("ledger.db", "moved.db")
+    if words.startswith("ledger attest"):
+        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "another machine"))
     assert answer(*words.split())
 
 
