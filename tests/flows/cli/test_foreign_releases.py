@@ -83,6 +83,8 @@ def test_each_reader_ends_with_an_answer_or_a_refusal_in_words(name, base, tmp_p
     assert not any(sign in "".join(said) for sign in "\x1b\u202e")
     if name not in SHOWN:
         assert "refused" in said[0], said
+    # A refusal names the release itself, whose path may be below /dev/shm and is cut in the middle.
+    said = [line.replace(str(tmp_path)[:40], "") for line in said]
     assert not [line for line in said if "/etc" in line or "/dev" in line], said
 
 
