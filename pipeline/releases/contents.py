@@ -53,9 +53,9 @@ class LedgerDigests:
         """
         renewals, keys = ledger.renewals(), content_keys(keys)
         name = key_name(ledger.first(), renewals.generation)
-        secret = keys.read(name)
-        if secret is None and renewals.check_value is None:
-            secret = keys.create(name)
+        # Made unless it is there: one that another process has just made may not be on the disk yet, and a charge whose
+        # digests are under a key that a lost power takes could not be finished.
+        secret = keys.create(name) if renewals.check_value is None else keys.read(name)
         if secret is not None and len(secret) != SECRET_BYTES:  # of a key store of another package
             raise StoreError(
                 f"The key store gave a key of records of {len(secret)} bytes",
