@@ -3,7 +3,9 @@
 import os
 import shutil
 import signal
+from contextlib import contextmanager, nullcontext
 from datetime import date, timedelta
+from functools import partial
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ from blockveil.pipeline.data.content import array_digest
 from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.data.history import history_of
-from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger, marks
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.begun_plans import as_begun
@@ -280,7 +282,16 @@ def copy_of(folder, name, loaded):
     """The same world in another folder, with the same secrets, in which nobody is killed."""
     other = folder.parent / f"{folder.name}-{name}"
     shutil.copytree(folder, other)
+    shutil.copytree(marks.folder().parents[1], folder.parent / "state")
     return load_config(other / loaded.path.name)
+
+
+@contextmanager
+def on_another_machine(monkeypatch, folder):
+    """Let the account have seen what it had when the world was copied, and nothing of what became of the other."""
+    with monkeypatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder.parent / "state"))
+        yield
 
 
 POINTS = [
@@ -307,7 +318,7 @@ POINTS = [
     ],
 )
 def test_a_killed_night_is_finished_with_the_same_bits_and_no_further_charge_also_after_appends(
-    tmp_path, point, number
+    tmp_path, monkeypatch, point, number
 ):
     folder = tmp_path / "world"
     folder.mkdir()
@@ -323,15 +334,20 @@ def test_a_killed_night_is_finished_with_the_same_bits_and_no_further_charge_als
     if not sealed and drawn:  # the next date waits until the night that was committed is finished
         with pytest.raises(LedgerError, match="is not released"):
             run(one, 4)
-    results = [run(world, number) for world in (one, two)]
+    machines = (nullcontext, partial(on_another_machine, monkeypatch, folder))
+    results = []
+    for world, machine in zip((one, two), machines, strict=True):
+        with machine():
+            results.append(run(world, number))
     assert all(result.resumed is not None for result in results)
     if drawn:
         assert bits(results[0]) == bits(results[1])
-    for world, result in zip((one, two), results, strict=True):
+    for world, result, machine in zip((one, two), results, machines, strict=True):
         assert spent(world).mu == pytest.approx(make_plan(loaded, FIRST).charge.mu)
         assert KeyStore(world.keys_root).list() == []
         grow(world.base, 400)
-        final = run(world, 4)
+        with machine():
+            final = run(world, 4)
         assert of_series(world, 4).series.night == (2 if number == 1 else 3)
         assert zarr.open_group(final.path, mode="r").attrs["mechanism"]["continual"]["night"] == (number + 3) // 2
         assert result.output_digest != final.output_digest
