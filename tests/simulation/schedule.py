@@ -254,17 +254,20 @@ class Schedule:
             with ExitStack() as stack:
                 stack.enter_context(self.world.calls.installed())
                 stack.callback(self._replace().put_back)
+                stack.callback(self._end)  # while files are simulated: processes close theirs
                 self._prepare()
                 self._chaos()
                 self._recover()
         finally:
-            for process in self.world.processes:
-                process.dead = True
-            while self.world.processes:
-                self.world.turn()
             if collecting:
                 gc.enable()
         return self.world.digest
+
+    def _end(self) -> None:
+        for process in self.world.processes:
+            process.dead = True
+        while self.world.processes:
+            self.world.turn()
 
     def _prepare(self) -> None:
         self.engine.begin(self._ledger)
