@@ -248,7 +248,10 @@ class ContentStore(KeyStore):
 
     def create(self, charge_id: str) -> bytes:
         """Secret of a name; as :meth:`KeyStore.create`."""
-        self._root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # folders above have the usual mode
+        try:
+            self._root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # folders above have the usual mode
+        except OSError as error:
+            raise _failure(error) from None
         return self._created(charge_id)
 
 

@@ -248,9 +248,10 @@ def test_the_config_of_a_release_that_is_gone_stops_the_erasure_until_it_is_said
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_step_loses_nothing_and_the_same_command_finishes(tmp_path):
+def test_a_kill_at_any_step_loses_nothing_and_the_same_command_finishes(tmp_path, monkeypatch):
     origin, folder = tmp_path / "origin", tmp_path / "work"
     origin.mkdir()
+    monkeypatch.setenv("XDG_STATE_HOME", str(origin / "state"))  # copied too: each try is a machine of its own
     loaded = of_persons(origin, SERIES)
     for number in range(2):
         grow_by_person(origin, number)
@@ -264,6 +265,7 @@ def test_a_kill_at_any_step_loses_nothing_and_the_same_command_finishes(tmp_path
         (KeyStore, "destroy"),
         (release_list, "write_pending"),
     )
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     boundary, ended, states = 0, False, set()
     while not ended:
         boundary += 1
