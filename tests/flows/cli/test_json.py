@@ -150,7 +150,7 @@ def test_a_call_prints_one_document_and_nothing_else(folder, monkeypatch, words)
         blockveil("ledger", "export", "people.toml", "--output", "export.jsonl")
     if words.endswith("moved.db") and not Path("moved.db").exists():
         shutil.copy("ledger.db", "moved.db")
-    if words.startswith("ledger attest"):
+    if words.endswith("moved.db"):
         monkeypatch.setenv("XDG_STATE_HOME", str(folder / "another machine"))
     assert answer(*words.split())
 
