@@ -143,6 +143,7 @@ def lived(folder, conductor):
     global leak
     leak = folder.name
     os.chdir(folder)
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")  # ledgers whose first entries are equal are of other machines
     shown, codes = io.StringIO(), []
     for words in commands("people.toml", conductor, folder):
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
