@@ -142,7 +142,8 @@ def show_report(release_id: str, made: Report) -> None:
     _summary(made.markdown)
     _markdown(made.guarantee, "what-is-promised", "What is promised, in words and in numbers to check")
     _markdown(made.heat_map, "what-stands-out", "The released matrix; what noise alone may give is grey")
-    _markdown(made.spectrum, "which-directions-stand-out", "Its spectrum beside what noise alone reaches")
+    if made.spectrum:
+        _markdown(made.spectrum, "which-directions-stand-out", "Its spectrum beside what noise alone reaches")
     if made.model:
         _markdown(made.model, "what-was-trained", "Training curve and card of the model: public things only")
     _rows(made.errors, "what-each-feature-says", "Each estimate and its noise")

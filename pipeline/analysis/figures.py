@@ -17,7 +17,7 @@ from blockveil.pipeline.analysis.joint_noise import quantile
 from blockveil.pipeline.analysis.results import PAIR
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report import pictures
-from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.facts import FEWEST_DIRECTIONS, Facts
 from blockveil.pipeline.report.matrix import Shown
 
 MOST_INTERVALS = 60
@@ -33,8 +33,15 @@ def heat_map(release: Shown) -> Figure:
 
 
 def spectrum(release: Shown) -> Figure:
-    """Eigenvalues or singular values beside what noise alone reaches."""
-    return _drawn(pictures.spectrum(Facts(release)))
+    """Eigenvalues or singular values beside what noise alone reaches; ConfigError where they cannot tell anything."""
+    facts = Facts(release)
+    if not facts.has_spectrum:
+        raise ConfigError(
+            f"The {facts.label} of this release say nothing by their spectrum",
+            f"It is shown of matrices of {FEWEST_DIRECTIONS} rows and columns or more, and not of totals or directions",
+            "Use pca, which states the error of each direction",
+        )
+    return _drawn(pictures.spectrum(facts))
 
 
 def _drawn(picture: pictures.Picture) -> Figure:

@@ -26,8 +26,9 @@ MOST = 500
 """Directions of one call: memory is some 16 bytes for each of them, each feature, and each of at most twelve passes."""
 
 _NOTE = (
-    "In 95 of 100 releases noise alone has no eigenvalue above the noise floor. A direction below it may be noise, and "
-    "of one above it the noise has a part too."
+    "In 95 of 100 releases noise alone has no eigenvalue above the noise floor, which is a bound for the whole matrix, "
+    "in products of its units: a direction below it may be noise. What pca and the report say is tested direction by "
+    "direction, and in units of the noise, and may find more."
 )
 
 
@@ -187,8 +188,7 @@ def leading_part(release: Shown, features: tuple[str, ...], k: int) -> LeadingPa
             f"{k!r} is no number of directions of this release", f"It lies between 1 and {most}", "Correct it"
         )
     scan, ones = facts.scan, np.ones(matrix.shape[0])
-    # Of noise N = D M D, with D the units of the noise, |N| <= max(D)^2 |M|.
-    floor = float(scan.row_units.max() ** 2) * scan.noise_level
+    floor = scan.noise_norm
     found = leading_subspace(matrix, ones, ones, int(k), floor=floor)
     largest = found.vectors[np.abs(found.vectors).argmax(axis=0), np.arange(found.values.size)]
     vectors = found.vectors * np.where(largest < 0.0, -1.0, 1.0)

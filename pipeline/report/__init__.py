@@ -44,7 +44,7 @@ class Report:
     budget
         What is left, as lines.
     matrix, eigenvalues
-        Pictures for a run page, which are drawn when they are asked for.
+        Pictures for a run page, which are drawn when they are asked for; no eigenvalues of a small matrix.
     spent
         Picture of the budget spent so far; None where no ledger was asked.
     model
@@ -57,7 +57,7 @@ class Report:
     markdown: str
     guarantee: str
     matrix: Picture
-    eigenvalues: Picture
+    eigenvalues: Picture | None
     errors: list[dict[str, str]]
     compared: list[dict[str, str]]
     budget: Rows
@@ -71,8 +71,8 @@ class Report:
 
     @property
     def spectrum(self) -> str:
-        """Spectrum beside the noise, for a run page."""
-        return markdown.image(self.eigenvalues)
+        """Spectrum beside the noise, for a run page; empty where the matrix is too small for it to tell anything."""
+        return "" if self.eigenvalues is None else markdown.image(self.eigenvalues)
 
     @property
     def burn_down(self) -> str:
@@ -165,11 +165,11 @@ def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Repo
     made = Report(
         path,
         data,
-        [*facts.error_lines(found), facts.spectrum_line(found)],
+        [*facts.error_lines(found), *facts.spectrum_lines(found)],
         markdown.summary(found, budget, str(opened.path), str(path)),
         markdown.guarantee(found),
         pictures.heat_map(found),
-        pictures.spectrum(found),
+        pictures.spectrum(found) if found.has_spectrum else None,
         facts.error_table(found),
         facts.comparison_rows(found),
         list(budget),

@@ -20,6 +20,12 @@ Rows = Sequence[tuple[str, str]]
 
 Made = TypeVar("Made")
 
+FEWEST_DIRECTIONS = 20
+"""Rows or columns from which on a test of the whole matrix may find more than tests of its entries.
+
+The bound of the noise of fewer of them is loose, so that single numbers and directions are known which it denies.
+"""
+
 LONGEST_TABLE = 200
 """Rows of the table of estimates; the release holds the others."""
 
@@ -106,6 +112,11 @@ class Facts:
         if self.kind == "totals" and totals_table.far_means(self.scan.alone):
             return False
         return self.scan.others.outside == 0 and (self.scan.others.entries > 0 or self.scan.diagonal.outside == 0)
+
+    @property
+    def has_spectrum(self) -> bool:
+        """Whether the spectrum says more than the entries do: they are many, and none of totals or directions."""
+        return self.kind not in ("totals", "directions") and min(self.matrix.shape) >= FEWEST_DIRECTIONS
 
     @property
     def above_noise(self) -> int:
@@ -207,15 +218,15 @@ _ONE_TEST = (
 """Why fewer values may be found here than elsewhere in a report, in a plan or by an analysis."""
 
 
-def spectrum_line(facts: Facts) -> tuple[str, str]:
-    """How many values of the spectrum stand out from the noise."""
-    if facts.kind == "totals":
-        return "Spectrum", "totals of columns, each in its own unit, have none"
-    if facts.kind == "directions":
-        return "Spectrum", "directions are orthonormal whatever the records say: their singular values tell nothing"
+def spectrum_lines(facts: Facts) -> list[tuple[str, str]]:
+    """How many values of the spectrum stand out from the noise; nothing of a matrix that is too small to tell."""
+    return [("Spectrum", _above_noise(facts))] if facts.has_spectrum else []
+
+
+def _above_noise(facts: Facts) -> str:
     found, what = facts.spectrum, "eigenvalues" if facts.matrix.symmetric else "singular values"
     if not facts.scan.alone.estimable:
-        return "Spectrum", f"what noise alone reaches is not known, so that no {what} can stand out"
+        return f"what noise alone reaches is not known, so that no {what} can stand out"
     of = (
         f"{found.values.size:,}"
         if found.complete
@@ -226,14 +237,16 @@ def spectrum_line(facts: Facts) -> tuple[str, str]:
     above = "none" if facts.above_noise == 0 else f"{facts.above_noise:,}"
     reach = f"what noise alone reaches in 95 of 100 releases ({number(facts.scan.noise_level)} units of noise)"
     less = "" if facts.above_noise >= found.values.size else f"; {_ONE_TEST}"
-    return "Spectrum", f"{above} of {of} {what} {'is' if facts.above_noise < 2 else 'are'} above {reach}{error}{less}"
+    return f"{above} of {of} {what} {'is' if facts.above_noise < 2 else 'are'} above {reach}{error}{less}"
 
 
 def directions_line(facts: Facts) -> list[tuple[str, str]]:
-    """How many of the directions from a noisy matrix belong to more than noise; nothing where none were asked for."""
+    """How many of the directions from a noisy matrix belong to more than noise; nothing where nobody can tell."""
     eigenvalues, error = facts.matrix.array("eigenvalues"), facts.attributes.get("error") or {}
     wanted = facts.matrix.array("directions")
     if eigenvalues is None or wanted is None or "spectral_norm_bound" not in error:
+        return []
+    if eigenvalues.shape[0] < FEWEST_DIRECTIONS:
         return []
     count = int(wanted.shape[1])
     above = int(np.count_nonzero(eigenvalues[:count] > error["spectral_norm_bound"]))

@@ -73,15 +73,15 @@ def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None, sources: S
         *([sourced(sources.of("What was trained?"), *model)] if model else []),
         part("What stands out from the noise?", *_findings(facts)),
         part(_asked(facts), *_estimates(facts)),
-        *([] if facts.kind == "totals" else [part("How many directions are more than noise?", *_directions(facts))]),
+        *([part("How many directions are more than noise?", *_directions(facts))] if facts.has_spectrum else []),
         place(BUDGET, places[BUDGET]),
         part("What does the promise not cover?", _limits(facts)),
     ]
 
 
 def _directions(facts: Facts) -> list[str]:
-    """What the spectrum says; totals have none."""
-    return [paragraph(_sentence(found.spectrum_line(facts)[1])), figure(spectrum(facts))]
+    sentences = [paragraph(_sentence(line)) for _, line in found.spectrum_lines(facts)]
+    return [*sentences, figure(spectrum(facts))]
 
 
 def budget_places(budget: Rows, spent: Picture | None = None) -> dict[str, str]:
@@ -171,7 +171,7 @@ def _sentence(text: str) -> str:
 
 def for_the_specialist(facts: Facts, folder: str, sources: Sources) -> list[str]:
     """What a specialist checks, each part folded; ``folder`` is the release's, for the loading examples."""
-    noise = sourced_lines(sources.lines([*found.error_lines(facts), found.spectrum_line(facts)]))
+    noise = sourced_lines(sources.lines([*found.error_lines(facts), *found.spectrum_lines(facts)]))
     examples = (f"<p>{as_html(name)}</p><pre>{as_html(code)}</pre>" for name, code in loading(facts, folder))
     return [
         "<h2>For the specialist</h2>",

@@ -78,9 +78,35 @@ def noise_level(matrix: ReleasedMatrix, alone: NoiseAlone, units: tuple[Array, A
         return _held(matrix, mean, largest, math.sqrt(shape.squares), _OUTSIDE)
     if alone.ratio is not None:
         return _of_covariance(matrix, alone, units[0])
-    wide = max(1.0, math.sqrt(2.0) * shape.off_diagonal)
-    mean = wide * math.sqrt(2.0 * matrix.shape[0])
-    return _held(matrix, mean, wide, math.sqrt(shape.squares), _OUTSIDE)
+    return _of_rows(matrix, np.ones(matrix.shape[0]), shape)
+
+
+def noise_norm(
+    matrix: ReleasedMatrix, alone: NoiseAlone, units: tuple[Array, Array], shape: NoiseShape, level: float
+) -> float:
+    """Level of the matrix itself, in products of its features' units: the least of two bounds that both hold.
+
+    Parameters
+    ----------
+    matrix, alone, units, shape
+        As for :func:`noise_level`.
+    level
+        What that gave.
+    """
+    # Of noise N = D M D, with D the units of the noise, |N| <= max(D)^2 |M|.
+    by_units = float(units[0].max() * units[1].max()) * level
+    if alone.dependent or not alone.estimable or not matrix.symmetric:
+        return by_units
+    if alone.ratio is not None:
+        return min(by_units, _of_covariance(matrix, alone, np.ones(matrix.shape[0])))
+    return min(by_units, _of_rows(matrix, units[0], shape))
+
+
+def _of_rows(matrix: ReleasedMatrix, rows: Array, shape: NoiseShape) -> float:
+    """Level of ``D M D`` with D these sizes and M independent noise in units of rows and columns."""
+    wide, largest = max(1.0, math.sqrt(2.0) * shape.off_diagonal), float(rows.max())
+    mean = wide * largest * math.sqrt(2.0 * float(rows @ rows))
+    return _held(matrix, mean, wide * largest**2, largest**2 * math.sqrt(shape.squares), _OUTSIDE)
 
 
 def _held(matrix: ReleasedMatrix, mean: float, widest: float, frobenius: float, outside: float) -> float:

@@ -90,7 +90,9 @@ def _matrix(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _spectrum(facts: Facts) -> dict[str, Any]:
+def _spectrum(facts: Facts) -> dict[str, Any] | None:
+    if not facts.has_spectrum:
+        return None
     return {
         "unit": "noise",
         "values": facts.spectrum.values,

@@ -22,7 +22,7 @@ def summary(facts: Facts, budget: Rows, path: str, report: str) -> str:
         *([f"**{as_markdown(found.finding(facts))}**"] if facts.nothing else []),
         f"> {as_markdown(facts.attributes['guarantee']['sentence'])}",
         *([] if (text := promises.too_large(facts)) is None else [f"**Warning**: {as_markdown(text)}"]),
-        pairs([*found.error_lines(facts), found.spectrum_line(facts), *budget]),
+        pairs([*found.error_lines(facts), *found.spectrum_lines(facts), *budget]),
         f"Release: {as_code(path)}\n\nReport: {as_code(report)}",
     ]
     return "\n\n".join(sections) + "\n"

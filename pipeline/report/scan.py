@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from blockveil.pipeline.report.alone import NoiseAlone
 from blockveil.pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
 from blockveil.pipeline.report.in_order import in_order
-from blockveil.pipeline.report.level import NoiseShape, noise_level
+from blockveil.pipeline.report.level import NoiseShape, noise_level, noise_norm
 from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
 
 STRONGEST = 10
@@ -64,6 +64,8 @@ class Scan:
         Mean entry of each column, and root mean square of its noise, shape (n,).
     noise_level
         Spectral norm that noise alone does not exceed in 95 of 100 releases, in units of the noise.
+    noise_norm
+        The same of the matrix itself, in products of its features' units.
     row_units, column_units
         Unit of the noise by row and by column: dividing by them makes noise about equal everywhere.
     """
@@ -78,6 +80,7 @@ class Scan:
     column_means: Array
     column_deviations: Array
     noise_level: float
+    noise_norm: float
     row_units: Array
     column_units: Array
 
@@ -268,6 +271,7 @@ class _Pass:
         values = self._shown.sums / self._shown.entries
         if self._scale is not None:
             clear &= np.abs(values) <= 1.0 + 1e-9
+        level = noise_level(matrix, self._alone, self._units, self._shape)
         return Scan(
             alone=self._alone,
             diagonal=sums.on,
@@ -278,7 +282,8 @@ class _Pass:
             strongest=tuple(entry for *_, entry in sums.strongest),
             column_means=self._column_sums / matrix.shape[0],
             column_deviations=np.sqrt(self._column_squares / matrix.shape[0]),
-            noise_level=noise_level(matrix, self._alone, self._units, self._shape),
+            noise_level=level,
+            noise_norm=noise_norm(matrix, self._alone, self._units, self._shape, level),
             row_units=self._units[0],
             column_units=self._units[1],
         )

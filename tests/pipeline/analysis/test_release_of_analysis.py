@@ -330,13 +330,17 @@ class TestShowing:
     def test_figures_are_drawn_without_a_window(self, known, counts):
         for figure in (
             known.release.plot.heatmap(),
-            known.release.plot.spectrum(),
             known.release.plot.intervals(),
             known.release.plot.intervals("correlation"),
             counts.release.plot.heatmap(),
             counts.release.plot.intervals("counts"),
         ):
             assert figure._repr_png_().startswith(b"\x89PNG")
+
+    def test_a_spectrum_that_says_less_than_the_errors_of_directions_is_not_drawn(self, known):
+        with pytest.raises(ConfigError, match="nothing by their spectrum"):
+            known.release.plot.spectrum()
+        assert "direction not known" in str(known.release.pca(2)) or "squared sine" in str(known.release.pca(2))
 
     def test_arrays_of_any_number_of_axes_have_labels_and_intervals(self, known):
         opened = known.release.opened

@@ -225,7 +225,10 @@ def test_directions_of_eigenvalues_that_noise_alone_reaches_are_said_to_be_such(
     found = covariance()
     found.attributes["error"] = {"spectral_norm_bound": 30.0, "of": "covariance", "confidence": 0.95}
     assert facts.directions_line(found) == []
-    found.matrix._arrays |= {"eigenvalues": np.array([80.0, 31.0, 29.0, 1.0]), "directions": np.zeros((D, 3))}
+    found.matrix._arrays |= {
+        "eigenvalues": np.array([80.0, 31.0, 29.0, *np.ones(D - 3)]),
+        "directions": np.zeros((D, 3)),
+    }
     [(_, said)] = facts.directions_line(found)
     assert said.startswith("2 of 3 belong to eigenvalues above 30")
 
@@ -246,5 +249,5 @@ def test_fewer_eigenvalues_than_other_tests_find_are_said_to_be_of_another_test(
     pair, everything = covariance([(3, 7, 12.0)]), covariance(variances=120.0)
     assert facts.finding(pair).startswith("1 of the 79,800 covariances")
     assert (pair.above_noise, everything.above_noise) == (0, D)
-    assert "may find more" in facts.spectrum_line(pair)[1]
-    assert "may find more" not in facts.spectrum_line(everything)[1]
+    assert "may find more" in facts.spectrum_lines(pair)[0][1]
+    assert "may find more" not in facts.spectrum_lines(everything)[0][1]
