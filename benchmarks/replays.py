@@ -20,7 +20,8 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.study.replay import Replayed, replay
+from blockveil.pipeline.study.replay import replay
+from blockveil.pipeline.study.replayed import Replayed
 
 WASTE, REFUTED = 0.9, 10
 DAY = date(2026, 11, 24)

@@ -39,9 +39,11 @@ from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.study.contributions import Row, rows_of_a_unit
 from blockveil.pipeline.study.frozen_outputs import ExactAnswer, exact_answer
 from blockveil.pipeline.study.replay_path import ReplayPath, throwaway_key
+from blockveil.pipeline.study.replayed import Replayed
 
 Tell = Callable[[str, float | None], None]
 Released = NDArray[np.int64]
+PairLoss = Callable[[Released, Released], float]
 
 _MOST_KEPT = 2**26
 """Numbers of all releases that are compared at once: half a GiB."""
@@ -58,112 +60,33 @@ _ENTRIES, _MOST_KEYS = 40_000, 4_000
 _MOST_SLOW_KEYS = 400
 """Keys for noise by the length of an answer, of which a draw takes up to some hundredths of a second."""
 
+_RANKED_STEPS, _FOLLOWED = 8, 5
+"""Steps of a longer training that all units go through, and units that go through all of them."""
+
 _Z = 6.2
 """Standard deviations beyond which an estimate lies with probability below 1e-9, on both sides together."""
 
-_WASTE = 0.9
-"""Shares of the charge below this are called waste."""
-
-_ROUNDING = 1.0 + 1e-9
-"""Covers the roundings of a norm; a true violation is a whole grid step or an error of calibration."""
-
 
 @dataclass(frozen=True)
-class Replayed:
-    """What the replay of one config found.
+class Neighbouring:
+    """Two contributions of a unit that make neighbours.
 
     Attributes
     ----------
-    pairs
-        Pairs of neighbours that were compared.
-    share
-        Largest loss that a pair has, over the loss that is charged for a unit; None where it could not be found.
-    where
-        The contributions of the unit in that pair.
-    spread
-        Standard deviation of the noise over that of its law; None where it could not be found.
-    draws, sees
-        Entries of noise that were looked at, and the least error of the spread that they would have shown, a share.
-    repeats
-        Whether two rows of noise are the same.
-    counted
-        Whether the released arrays change with the number of records, which is private; None where it is public or
-        was not looked at.
-    not_tested
-        What could not be compared, and why, in words.
+    loss
+        What their releases differ by.
+    one, other
+        The contributions; None where the unit is absent.
     """
 
-    pairs: int
-    share: float | None
-    where: str
-    spread: float | None
-    draws: int
-    sees: float
-    repeats: bool
-    counted: bool | None
-    not_tested: tuple[str, ...]
+    loss: float
+    one: Row | None
+    other: Row | None
 
     @property
-    def lines(self) -> list[tuple[str, str]]:
-        """Lines (what, value) of what was found, for a person."""
-        found = []
-        if self.share is not None:
-            found = [
-                ("Replayed", f"{self.pairs:,} pair{'s' * (self.pairs != 1)} of neighbours, constructed"),
-                ("Largest shift", f"{self.share:.4f} of what is charged for a unit: {self.where}{self._waste}"),
-            ]
-        if self.spread is not None:
-            found.append(
-                (
-                    "Noise",
-                    f"{self.spread:.4f} of its law's standard deviation in {self.draws:,} draws, which would have "
-                    f"shown an error of {100 * self.sees:.2g} %",
-                )
-            )
-        if self.counted is not None:
-            found.append(("Number of records", f"{'changes' if self.counted else 'does not change'} what is published"))
-        found += [("Not tested", reason) for reason in self.not_tested]
-        found += [("Refuted", claim) for claim in self.refutations]
-        return found if self.refutations else [*found, ("Verdict", self._verdict)]
-
-    @property
-    def _waste(self) -> str:
-        if self.share is None or self.share >= _WASTE:
-            return ""
-        return ". No pair among these attains the charge: it is a bound, or the worst pair is another one"
-
-    @property
-    def _verdict(self) -> str:
-        return "nothing was tested" if self.share is None else "no claim is refuted; an audit refutes and never proves"
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """The same as plain JSON values."""
-        return {
-            "pairs": self.pairs,
-            "largest_share_of_the_charge": self.share,
-            "attained_by": self.where or None,
-            "noise_over_law": self.spread,
-            "draws": self.draws,
-            "would_have_shown": self.sees,
-            "number_of_records_changes_what_is_published": self.counted,
-            "not_told": list(self.not_tested),
-            "refuted": self.refutations,
-        }
-
-    @property
-    def refutations(self) -> list[str]:
-        """Claims that are refuted, in words; empty where none is."""
-        found = []
-        if self.share is not None and self.share > _ROUNDING:
-            found.append(f"a unit moves the release {self.share:.4g} times as far as its charge allows ({self.where})")
-        if self.spread is not None and abs(self.spread - 1.0) > self.sees:
-            found.append(f"the noise has {self.spread:.4g} times the standard deviation of its law")
-        if self.repeats:
-            found.append("two rows of the noise are the same")
-        if self.counted:
-            found.append("the number of records, which is private, follows from the released arrays")
-        return found
+    def where(self) -> str:
+        """Both contributions, in words."""
+        return " in place of ".join(unit.where for unit in (self.one, self.other) if unit is not None)
 
 
 def replay(plan: Plan, compute: Compute, tell: Tell, draws: bool = True) -> Replayed:
@@ -189,11 +112,11 @@ def replay(plan: Plan, compute: Compute, tell: Tell, draws: bool = True) -> Repl
     if design is None:
         raise RuntimeError("what is neither added to nor frozen is not replayed")
     path = ReplayPath(plan, design, compute, _fitting(rows, design))
-    share, pair, pairs = _largest_share(path, tell)
+    share, pair = _largest_share(path, tell)
     if path.levels is not None:
         share = _over_nights(path, pair, tell)
     counted, more = _counted(path, lambda key, unit: next(path.releases([unit], key)))
-    found = Replayed(pairs, share, _in_words(*pair), None, 0, 0.0, False, counted, tuple(more))
+    found = Replayed(path.pairs, share, pair.where, None, 0, 0.0, False, counted, tuple(more))
     if not draws:
         return found
     tell("comparing the noise of several keys", None)
@@ -204,15 +127,15 @@ def replay(plan: Plan, compute: Compute, tell: Tell, draws: bool = True) -> Repl
 def _frozen(path: ReplayPath[ExactAnswer], tell: Tell) -> Replayed:
     """What is found of a mechanism that draws its release, with the outputs of each of its steps frozen."""
     design, name = path.design.of, path.plan.mechanism.name
-    loss, pair, pairs = _largest(path, design.frozen_loss, tell)
+    pair = _by_loss(path, path.units, design.frozen_loss, tell)[0]
 
     def released(key: NoiseKey, unit: Row | None) -> Released:
         return design.release(key, next(path.releases([unit], key)))
 
     counted, more = _counted(path, released)
     more.append(f"what {name} draws: `blockveil audit {name}` compares its outputs by statistics")
-    share = loss / path.plan.charge.epsilon
-    return Replayed(pairs, share, _in_words(*pair), None, 0, 0.0, False, counted, tuple(more))
+    share = pair.loss / path.plan.charge.epsilon
+    return Replayed(path.pairs, share, pair.where, None, 0, 0.0, False, counted, tuple(more))
 
 
 def _reasons(plan: Plan, rows: list[Row]) -> list[str]:
@@ -234,37 +157,65 @@ def _fitting(rows: list[Row], design: Design) -> list[Row]:
     return rows[: max(2, min(len(rows), _MOST_KEPT // (design.shape[0] * design.shape[1])))]
 
 
-def _largest(
-    path: ReplayPath[Any], loss: Callable[[Released, Released], float], tell: Tell
-) -> tuple[float, tuple[Row | None, Row | None], int]:
-    """Largest loss of a pair of neighbours, the pair, and how many there were."""
-    units, found = path.units, list[Released]()
-    for number, released in enumerate(path.releases(units, throwaway_key())):
+def _by_loss(
+    path: ReplayPath[Any], units: list[Row | None], loss: PairLoss, tell: Tell, steps: int | None = None
+) -> list[Neighbouring]:
+    """Pairs of neighbours among some units, from that of the largest loss to that of the least.
+
+    Parameters
+    ----------
+    path
+        What is replayed.
+    units
+        Contributions of one unit; under ``add-remove`` the first one is that of an absent unit.
+    loss
+        Of two releases.
+    tell
+        Receives progress.
+    steps
+        First steps of a training that are made; None for all of them.
+    """
+    released = list[Released]()
+    for number, one in enumerate(path.releases(units, throwaway_key(), steps)):
         tell("replaying neighbours", number / len(units))
-        found.append(released)
-    places = list(combinations(range(len(units)), 2) if path.replaces else ((0, i) for i in range(1, len(units))))
-    losses = [loss(found[here], found[there]) for here, there in places]
-    best = int(np.argmax(losses))
-    return losses[best], (units[places[best][0]], units[places[best][1]]), len(places)
+        released.append(one)
+    places = combinations(range(len(units)), 2) if path.replaces else ((0, place) for place in range(1, len(units)))
+    pairs = [Neighbouring(loss(released[one], released[other]), units[one], units[other]) for one, other in places]
+    return sorted(pairs, key=lambda pair: -pair.loss)
 
 
-def _largest_share(path: ReplayPath[NoiseDesign], tell: Tell) -> tuple[float, tuple[Row | None, Row | None], int]:
-    """Largest loss of a pair over the charge, the pair, and how many there were; training begins at two weights."""
-    course, found = path.course, []
-    sampling = None if course is None or not course.secret else _sampling(path.plan)
-    for away in (False, True) if course is not None else (False,):
-        path.away = away
-        if sampling is None:
-            found.append(_largest(path, lambda here, there: _loss(path.design, here - there), tell))
-        else:
-            found.append(_largest(path, lambda here, there: _loss_of_a_step(path.design, here - there, sampling), tell))
+def _by_loss_in_training(path: ReplayPath[NoiseDesign], loss: PairLoss, tell: Tell) -> list[Neighbouring]:
+    """Pairs by loss, from two weights at the start; of a long training few of them go through all steps.
+
+    A step is made as any other, at weights that are public, so its first steps show which units move it most.
+    """
+    longer, found = path.plan.steps > _RANKED_STEPS, list[Neighbouring]()
+    for path.away in (False, True):
+        pairs = _by_loss(path, path.units, loss, tell, _RANKED_STEPS if longer else None)
+        if longer:
+            largest = list(dict.fromkeys(unit for pair in pairs for unit in (pair.one, pair.other)))[:_FOLLOWED]
+            pairs = _by_loss(path, largest, loss, tell)
+        found += pairs
     path.away = False
-    loss, pair, _ = max(found, key=lambda one: one[0])
-    if sampling is not None and loss > 0.0:
-        # Steps over samples are dominated by the mixture of both ends, this far apart (engine/answers/step_records.py).
-        step = Step(PoissonGaussian(sampling.probability, 1.0 / loss), sampling.steps)
-        loss = dominating((step,)).mu
-    return loss / _charged(path), pair, sum(pairs for _, _, pairs in found)
+    return sorted(found, key=lambda pair: -pair.loss)
+
+
+def _largest_share(path: ReplayPath[NoiseDesign], tell: Tell) -> tuple[float, Neighbouring]:
+    """Largest loss of a pair over the charge, and the pair."""
+    course = path.course
+    if course is None:
+        pair = _by_loss(path, path.units, lambda one, other: _loss(path.design, one - other), tell)[0]
+        return pair.loss / _charged(path), pair
+    if not course.secret:
+        pair = _by_loss_in_training(path, lambda one, other: _loss(path.design, one - other), tell)[0]
+        return pair.loss / _charged(path), pair
+    sampling = _sampling(path.plan)
+    pair = _by_loss_in_training(path, lambda one, other: _loss_of_a_step(path.design, one - other, sampling), tell)[0]
+    if pair.loss == 0.0:
+        return 0.0, pair
+    # Steps over samples are dominated by the mixture of both ends, this far apart (engine/answers/step_records.py).
+    step = Step(PoissonGaussian(sampling.probability, 1.0 / pair.loss), sampling.steps)
+    return dominating((step,)).mu / _charged(path), pair
 
 
 def _sampling(plan: Plan) -> Sampling:
@@ -278,11 +229,6 @@ def _loss_of_a_step(design: NoiseDesign, shift: Released, sampling: Sampling) ->
     """Loss of the step that a shift changes most, as if it were over all records."""
     steps = shift.astype(np.float64).reshape(sampling.steps, -1)
     return sqrt(float(np.max(np.sum(steps * steps, axis=1)))) / design.grid.privacy_scale
-
-
-def _in_words(here: Row | None, there: Row | None) -> str:
-    present = [unit.where for unit in (here, there) if unit is not None]
-    return " in place of ".join(present)
 
 
 def _loss(design: NoiseDesign, shift: Released) -> float:
@@ -306,7 +252,7 @@ def _distinct(released: NDArray[Any], design: NoiseDesign) -> NDArray[Any]:
     return released[np.triu_indices(released.shape[0])] if design.symmetric and design.by_tile else released.ravel()
 
 
-def _over_nights(path: ReplayPath[NoiseDesign], pair: tuple[Row | None, Row | None], tell: Tell) -> float:
+def _over_nights(path: ReplayPath[NoiseDesign], pair: Neighbouring, tell: Tell) -> float:
     """Loss of a unit of the first night in all nights of a charge, over the charge."""
     levels = path.levels
     if levels is None:
@@ -315,7 +261,7 @@ def _over_nights(path: ReplayPath[NoiseDesign], pair: tuple[Row | None, Row | No
     for number in range(1, nights + 1):
         tell("replaying nights", number / nights)
         key = throwaway_key()
-        here, there = (path.night(unit, number, key) for unit in pair)
+        here, there = (path.night(unit, number, key) for unit in (pair.one, pair.other))
         squares += _loss(path.design, here - there) ** 2
     # Losses of Gaussian noise add up in squares, and so do the charges of the first nights alone.
     return sqrt(squares / levels.squared_norm_of(nights) * levels.squared_norm) / _charged(path)

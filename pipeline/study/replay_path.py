@@ -85,6 +85,13 @@ class ReplayPath(Generic[Drawn]):
             question = replace(question, training=replace(question.training, start=start))
         return course_of(question, self.design)
 
+    @property
+    def pairs(self) -> int:
+        """Pairs of neighbours among the units; each is compared from two weights where there is training."""
+        units = len(self.units)
+        pairs = units * (units - 1) // 2 if self.replaces else units - 1
+        return pairs if self.course is None else 2 * pairs
+
     def records(self, unit: Row | None) -> Records:
         """Everybody else's rows, and those of a unit in their midst unless it is absent."""
         if unit is None:
@@ -93,15 +100,24 @@ class ReplayPath(Generic[Drawn]):
         own = np.repeat(unit.values[None, :], self.copies, axis=0)
         return np.concatenate([self._common[:half], own, self._common[half:]])
 
-    def releases(self, units: list[Row | None], key: NoiseKey) -> Iterator[Released]:
+    def releases(self, units: list[Row | None], key: NoiseKey, steps: int | None = None) -> Iterator[Released]:
         """Releases under one key, in grid steps, one with each of these units.
 
         The steps of a training are made at the weights that follow from the first of these releases, in all of them:
         what an attacker knows of the past is the same in both neighbours.
+
+        Parameters
+        ----------
+        units
+            Contributions of one unit.
+        key
+            Of the noise.
+        steps
+            First steps of a training that are made, each over all records; None for all steps, as the config has them.
         """
         course = self.course
         if course is not None:
-            return iter(self._trained(course, [self.records(unit) for unit in units], key))
+            return iter(self._trained(course, [self.records(unit) for unit in units], key, steps))
         return (self._stored(self.records(unit), key) for unit in units)
 
     def night(self, unit: Row | None, number: int, key: NoiseKey) -> Released:
@@ -136,18 +152,18 @@ class ReplayPath(Generic[Drawn]):
         held, layout = summed(self.plan, query, source, _CHUNK_ROWS, self._compute, name)
         return drawn(self.design, held, layout, self._compute, key, name)
 
-    def _trained(self, course: Course, every: list[Records], key: NoiseKey) -> list[Released]:
-        found = [np.empty(self.design.shape, np.int64) for _ in every]
+    def _trained(self, course: Course, every: list[Records], key: NoiseKey, steps: int | None) -> list[Released]:
+        releases = [np.zeros(self.design.shape, np.int64) for _ in every]
         height, columns = self.design.shape[0] // self.plan.steps, (0, self.design.shape[1])
-        while not course.done:
+        while not course.done and course.step != steps:
             own, taken = (course.step * height, (course.step + 1) * height), course.taken(key)
-            for records, release in zip(every, found, strict=True):
-                # Of secret samples both ends of the mixture are compared: the unit in the sample of a step, and absent.
-                query = course.of_all_records() if course.secret else course.query()
+            # Of secret samples both ends of the mixture are compared: the unit in the sample of a step, and absent.
+            query = course.query() if steps is None and not course.secret else course.of_all_records()
+            for records, release in zip(every, releases, strict=True):
                 exact = query.total(records, 0, len(records), _CHUNK_ROWS)
                 release[slice(*own)] = self.design.release(key, exact, (own, columns)) - taken
-            course.follow(found[0][slice(*own)])
-        return found
+            course.follow(releases[0][slice(*own)])
+        return releases
 
 
 def throwaway_key() -> NoiseKey:

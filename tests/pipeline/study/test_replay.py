@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.audit.mutants import unclipped_quantiser
 from blockveil.engine.noise.discrete_gaussian import Grid, NoiseKey
 from blockveil.flows.cli import app
@@ -293,9 +294,10 @@ schedule = "constant"
 """
 
 
-@pytest.mark.parametrize(
-    ("batches", "least"), [('batches = "poisson"\nsampled = 0.05', 0.3), ('batches = "full"', 0.7)]
-)
+POISSON, FIXED = 'batches = "poisson"\nsampled = 0.05', 'batches = "fixed"\nbatch_count = 4\nbatch_seed = "a"'
+
+
+@pytest.mark.parametrize(("batches", "least"), [(POISSON, 0.3), ('batches = "full"', 0.7)])
 def test_training_is_replayed_over_samples_and_at_weights_that_give_large_gradients(tmp_path, batches, least):
     """A clip that shortens no gradient at weights of zero made it look wasteful."""
     (tmp_path / "train.toml").write_text(TRAINED % batches)
@@ -306,3 +308,41 @@ def test_training_is_replayed_over_samples_and_at_weights_that_give_large_gradie
     assert found.share > least
     half = with_design(plan, replace(plan.design, scale=plan.design.scale / 2.0))
     assert replay(half, ThreadCompute(1), lambda stage, share: None, draws=False).refutations
+
+
+def long_training(folder, batches, steps):
+    (folder / "train.toml").write_text((TRAINED % batches).replace("steps = 6", f"steps = {steps}"))
+    return planned(folder / "train.toml")
+
+
+@pytest.mark.parametrize("batches", [POISSON, pytest.param('batches = "full"', marks=pytest.mark.slow)])
+def test_a_long_training_takes_few_sums_a_step_and_half_of_its_noise_is_refuted(tmp_path, batches, monkeypatch):
+    plan, sums, honest = long_training(tmp_path, batches, 30), [], GradientsAtStep.total
+
+    def counted(self, *arguments):
+        sums.append(self.first_row)
+        return honest(self, *arguments)
+
+    monkeypatch.setattr(GradientsAtStep, "total", counted)
+    found = replay(plan, ThreadCompute(1), lambda stage, share: None, draws=False)
+    assert found.refutations == []
+    assert found.pairs > 90
+    assert set(sums) == set(range(30))
+    # From two weights: each unit through the first steps, few through all; and one more release.
+    assert len(sums) < (found.pairs + 2) * 8 + 12 * 30
+    half = with_design(plan, replace(plan.design, scale=plan.design.scale / 2.0))
+    refuted = replay(half, ThreadCompute(1), lambda stage, share: None, draws=False)
+    assert refuted.share > 1.9 * found.share
+    assert refuted.refutations
+
+
+@pytest.mark.parametrize("batches", [POISSON, pytest.param(FIXED, marks=pytest.mark.slow)])
+def test_a_mistake_in_the_last_steps_of_a_long_training_is_refuted(tmp_path, batches, monkeypatch):
+    plan, honest = long_training(tmp_path, batches, 12), GradientsAtStep.total
+
+    def once_more(self, *arguments):
+        return honest(self, *arguments) * (4 if self.first_row >= 9 else 1)
+
+    assert replay(plan, ThreadCompute(1), lambda stage, share: None, draws=False).refutations == []
+    monkeypatch.setattr(GradientsAtStep, "total", once_more)
+    assert replay(plan, ThreadCompute(1), lambda stage, share: None, draws=False).refutations
