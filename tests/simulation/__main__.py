@@ -1,7 +1,8 @@
 """Run schedules of a range of seeds: ``python -m tests.simulation --seeds 0-9999``.
 
-With ``--progress FILE`` an interrupted range goes on where it stopped. Of a seed that fails the broken rule is printed;
-``--seeds N --trace`` runs it again alone and prints every step.
+With ``--copied`` older copies of the ledger are put back. With ``--progress FILE`` an interrupted range goes on where
+it stopped. Of a seed that fails the broken rule is printed; ``--seeds N --trace`` runs it again alone and prints every
+step.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="nights under faults, by seed")
     parser.add_argument("--seeds", default="0-999", help="first and last seed, such as 0-9999")
     parser.add_argument("--progress", type=Path, help="file that keeps how far the range has come")
+    parser.add_argument("--copied", action="store_true", help="put older copies of the ledger back")
     parser.add_argument("--trace", action="store_true", help="print every step of each schedule")
     asked = parser.parse_args()
     first, _, last = asked.seeds.partition("-")
@@ -29,13 +31,13 @@ def main() -> int:
         asked.progress.parent.mkdir(parents=True, exist_ok=True)
     if asked.progress is not None and asked.progress.exists():
         begin = max(begin, int(asked.progress.read_text()) + 1)
-    return _range(begin, end, asked.progress, trace=asked.trace)
+    return _range(begin, end, asked.progress, copied=asked.copied, trace=asked.trace)
 
 
-def _range(begin: int, end: int, progress: Path | None, *, trace: bool) -> int:
+def _range(begin: int, end: int, progress: Path | None, *, copied: bool, trace: bool) -> int:
     started, failed, moments, steps = time.monotonic(), 0, Counter[str](), 0
     for seed in range(begin, end + 1):
-        schedule = Schedule(seed)
+        schedule = Schedule(seed, copied=copied)
         schedule.world.log = [] if trace else None
         try:
             schedule.run()

@@ -27,8 +27,8 @@ def test_no_invariant_is_broken_where_older_copies_of_the_ledger_are_put_back():
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_no_invariant_is_broken_by_two_thousand_schedules_with_copies():
-    assert first_violation(range(2_000), copied=True) is None
+def test_no_invariant_is_broken_by_five_hundred_schedules_with_copies():
+    assert first_violation(range(500), copied=True) is None
 
 
 def test_a_range_keeps_its_place_in_a_file_of_a_new_folder(tmp_path, monkeypatch, capsys):
@@ -43,9 +43,9 @@ def test_a_range_keeps_its_place_in_a_file_of_a_new_folder(tmp_path, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("first", range(0, 10_000, 2_500))
-def test_no_invariant_is_broken_by_ten_thousand_schedules(first):
-    assert first_violation(range(first, first + 2_500)) is None
+@pytest.mark.parametrize("first", range(0, 2_000, 500))
+def test_no_invariant_is_broken_by_two_thousand_schedules(first):
+    assert first_violation(range(first, first + 500)) is None
 
 
 def test_schedules_reach_what_they_are_to_try():
