@@ -23,14 +23,14 @@ from blockveil.flows.cli.common import (
     read_config,
     say,
 )
-from blockveil.flows.cli.restored_commands import Address, AnyConfig, attest, restored
+from blockveil.flows.cli.restored_commands import Address, AnyConfig, attest, lost_key, restored
 from blockveil.pipeline.base import named_files
 from blockveil.pipeline.base.ed25519 import public_key, raw
 from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
 from blockveil.pipeline.ledger import Head, Ledger, Verification
 from blockveil.pipeline.ledger.approved import signed_by_others
-from blockveil.pipeline.ledger.entries import WITHDRAWN
+from blockveil.pipeline.ledger.entries import RENEWED, WITHDRAWN
 from blockveil.pipeline.ledger.guessing import percent
 from blockveil.pipeline.ledger.heads import is_hash
 from blockveil.pipeline.ledger.refusals import broken
@@ -42,6 +42,7 @@ from blockveil.pipeline.ledger.transfer import read_rows
 app = typer.Typer(help="Read and verify the ledger.", no_args_is_help=True)
 app.command()(restored)
 app.command()(attest)
+app.command()(lost_key)
 
 
 @app.command()
@@ -95,7 +96,7 @@ def _state(line: Line) -> str:
         return f"given back ({line.note})"
     if line.kind == WITHDRAWN:
         return f"withdrawn ({line.note})"
-    if line.kind in ("CLOSED", RESTORED, ATTESTED):
+    if line.kind in ("CLOSED", RESTORED, ATTESTED) or (line.kind == RENEWED and line.note):
         return f"{line.kind} ({line.note})"
     if line.kind == "BUDGET":
         return f"budget of {line.note}"

@@ -1,4 +1,4 @@
-"""``blockveil ledger restored`` and ``attest``: what an operator says of copies of the ledger that were put back."""
+"""``blockveil ledger restored``, ``attest`` and ``lost-key``: what an operator states of a ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, open_ledger, print_message, read_config
+from blockveil.flows.cli.common import Config, Debug, Json, open_ledger, print_message, read_config
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger.grants import named_grant
 from blockveil.pipeline.ledger.restoring import ATTESTED, RESTORED, Statement
@@ -73,6 +73,37 @@ def attest(
     print_message(
         f"Entry {done.sequence}: attested. Runs of this account may go on here.", as_json, entry=done.sequence
     )
+
+
+def lost_key(
+    config: Config,
+    by: Annotated[str, typer.Option(help="Who states that the key was lost.", show_default=False)],
+    why: Annotated[str, typer.Option(help="What happened to it, in one line.", show_default=False)],
+    gone: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Store of the ledger that is gone for good; may be repeated."),
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """State that the key of the ledger's digests of records was lost, and go on under a new one.
+
+    Series that were begun end, unfinished nights are never drawn, and the ledger keeps who says so.
+    """
+    del debug
+    from blockveil.pipeline.releases.lost_key import replace_lost_key
+
+    said = named_grant(by, why)
+    done = replace_lost_key(read_config(config), said["granted_by"], said["why"], gone or ())
+    lines = [f"Entry {done.sequence}: the ledger goes on under a new key. Series that were begun are ended."]
+    lines += [f"Given back, for nothing was drawn: {release_id}" for release_id in done.given_back]
+    lines += [
+        f"The records of {release_id} are not all in a store that is still there: other parts of its data set are "
+        "charged as all records, without data.part_of"
+        for release_id in done.parts
+    ]
+    known = {"entry": done.sequence, "given_back": list(done.given_back), "parts": list(done.parts)}
+    print_message("\n".join(lines), as_json, **known)
 
 
 def _moment(text: str) -> str:

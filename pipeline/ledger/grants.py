@@ -125,7 +125,7 @@ def named_grant(by: str | None, why: str | None, new_budget: str | None = None) 
         return apart
     if not all(text and text.strip() and text.isprintable() and len(text) <= 200 for text in (by, why)):
         raise LedgerError(
-            "It is not stated who grants the budget, or why",
+            "It is not stated who decides this, or why",
             "Both are given or neither, each as a line of 1 to 200 printable characters",
             "Give --by and --why",
         )

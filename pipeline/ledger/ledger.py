@@ -25,6 +25,7 @@ from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, DrawnNight, 
 from blockveil.pipeline.ledger.granted_budget import BudgetChange, granted
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.heads import Head
+from blockveil.pipeline.ledger.key_loss import renew
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.proofs import Proof, head_of, proof_of
 from blockveil.pipeline.ledger.renewals import Renewal, Renewals
@@ -264,9 +265,9 @@ class Ledger:
         """Changes of the key under which digests of records stand (:mod:`.renewals`)."""
         return self._database.read(Renewals.read)
 
-    def renew(self, renewal: Renewal, seen: Renewals) -> None:
-        """Book a renewal of all digests of records; see :func:`.renewals.renew`."""
-        self._database.write(lambda found: renewals.renew(found, renewal, seen, self._time(found)))
+    def renew(self, renewal: Renewal, seen: Renewals) -> list[tuple[str, str]]:
+        """Book a renewal of all digests of records; what it gives back (:func:`.key_loss.renew`)."""
+        return self._database.write(lambda found: renew(found, renewal, seen, self._time(found)))
 
     def withdraw(self, release_id: str, reason: str) -> Charge:
         """Withdraw a release for good, with a reason that everybody may read; see :mod:`.withdrawals`."""

@@ -359,16 +359,36 @@ def not_empty() -> LedgerError:
 def renewed_meanwhile() -> LedgerError:
     """Refusal of a charge whose digests are under a key that an erasure has replaced."""
     return LedgerError(
-        "Units were erased from a store of this ledger while the release began",
-        "What the ledger says of records is under one key, which an erasure replaces",
+        "The key of this ledger's digests of records was replaced while the release began",
+        "All of them are under one key, which an erasure replaces",
         "Run again",
+    )
+
+
+def lost_part(release_id: str) -> LedgerError:
+    """Refusal of a part of a data set where records of another part cannot be compared."""
+    return LedgerError(
+        f"The key of digests was lost, and records of '{release_id}', which was of another part, are in no store that "
+        "is still there",
+        "Parts of a data set have no record in common, and nothing shows any more whether these records were charged "
+        "as that part",
+        "Leave data.part_of out: the release is then charged as one of all records",
+    )
+
+
+def series_key_lost(sequence: int) -> LedgerError:
+    """Refusal of a new night of a series whose earlier records cannot be compared."""
+    return LedgerError(
+        f"Entry {sequence} says that the key of digests was lost, and this night's series began before",
+        "A night that continues others is of their records and more, which nothing shows any more",
+        "Plan new nights under another continual.first (a new charge)",
     )
 
 
 def night_meanwhile() -> LedgerError:
     """Refusal of a renewal that would leave behind digests of a charge."""
     return LedgerError(
-        "A release began while the erasure looked through the ledger",
-        "What the ledger says of records is renewed as a whole",
+        "A release began while the ledger's digests of records were renewed",
+        "They are renewed as a whole",
         "Run again when the release has ended",
     )

@@ -48,9 +48,11 @@ def found(
     Raises
     ------
     LedgerError
-        The same records stand under another part of the same data set.
+        The same records stand under another part of the same data set, or nobody can tell.
     """
-    same = _of_records(connection, spec.get("data", {}).get("fingerprint"))
+    renewals = Renewals.read(connection)
+    renewals.check_part(part)
+    same = _of_records(connection, renewals, spec.get("data", {}).get("fingerprint"))
     dataset = _dataset(release_id)
     for one in same:
         other = one.of_part
@@ -79,15 +81,14 @@ def _dataset(release_id: str) -> str:
     return release_id.partition("/")[0]
 
 
-def _of_records(connection: sa.Connection, fingerprint: Any) -> list[Entry]:
+def _of_records(connection: sa.Connection, renewals: Renewals, fingerprint: Any) -> list[Entry]:
     """RESERVED entries of charges that are not void, of records with a fingerprint, newest first."""
     if not isinstance(fingerprint, str):
         return []
     wanted = canonical_json({"fingerprint": fingerprint}).decode()[1:-1]
     rows = list(connection.execute(_SAYING, {"text": plain_text(wanted)}).mappings())
-    renewals = Renewals.read(connection)
     renewed = renewals.charges_of(fingerprint)
     rows += connection.execute(_OF_CHARGES.where(entry.c.charge_id.in_(renewed))).mappings() if renewed else []
     entries = {str(row["charge_id"]): Entry.of(dict(row)) for row in rows}.values()
-    same = [one for one in entries if renewals.now(one, "fingerprint") == fingerprint]
+    same = [one for one in entries if renewals.is_of(one, fingerprint)]
     return sorted(same, key=lambda one: one.sequence, reverse=True)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from blockveil.pipeline.budget.filter import Cap, Chargeable
 from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.ledger import lookups, refusals, restoring
+from blockveil.pipeline.ledger import lookups, refusals, renewals, restoring
 from blockveil.pipeline.ledger.entries import DrawnNight, Entry, Night, State
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.sums import not_void, plain_text
@@ -30,7 +30,8 @@ def nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) 
     ReleaseConflict
         One of them was planned otherwise.
     LedgerError
-        The release is a new night of a series that was open when an older copy of the ledger was put back.
+        The release is a new night of a series that was open when an older copy of the ledger was put back, or the key
+        of its digests was lost.
     """
     ours = spec["calibration"]["continual"]["series"]
     owner = release_id.rpartition("/")[0] + "/"
@@ -42,6 +43,7 @@ def nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) 
             raise refusals.other_series(str(one.release_id), one.payload["spec"], spec)
     if all(one.release_id != release_id for one in same):
         restoring.check_open(connection, release_id, spec["continual"]["first"], same)
+        renewals.check_open(connection, same)
     return sorted(same, key=night_number)
 
 

@@ -215,6 +215,8 @@ def _note(entry: Entry) -> str:
         return "a copy, for reading" if payload.get("copy") else "it goes on at another address"
     if "since" in payload:
         return f"a copy of {payload['since']} was put back, {payload['booked']} charges were missing"
+    if "key_loss" in payload:
+        return f"the key of digests was lost, by {payload['key_loss']['by']}: {payload['key_loss']['why']}"
     if entry.kind == "ATTESTED":
         return f"nothing was put back, by {payload['by']}: {payload['why']}"
     if "continues" in payload:

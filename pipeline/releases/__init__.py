@@ -12,6 +12,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
   was read of them
 * :mod:`.keys`: The secret of one release
 * :mod:`.lineage`: Tells a lineage catalogue of a run when the run ends
+* :mod:`.lost_key`: What becomes of a ledger whose key of digests was lost: the way out where no copy of the key is
+  left
 * :mod:`.lost_ledger`: A ledger that has forgotten charges
 * :mod:`.night`: One night, start to end: the order of its steps, and one try to take them
 * :mod:`.order`: Steps as data, which any runner walks in their order

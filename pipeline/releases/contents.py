@@ -51,24 +51,16 @@ class LedgerDigests:
         LedgerError, StoreError
             The ledger or the key store cannot be read.
         """
-        renewals, keys = ledger.renewals(), content_keys(keys)
-        name = key_name(ledger.first(), renewals.generation)
-        # Made unless it is there: one that another process has just made may not be on the disk yet, and a charge whose
-        # digests are under a key that a lost power takes could not be finished.
-        secret = keys.create(name) if renewals.check_value is None else keys.read(name)
-        if secret is not None and len(secret) != SECRET_BYTES:  # of a key store of another package
-            raise StoreError(
-                f"The key store gave a key of records of {len(secret)} bytes",
-                f"It has {SECRET_BYTES}, of the operating system's randomness",
-                "Ask who maintains the package of the key store, or name a folder in output.keys",
-            )
-        if secret is None or renewals.check_value not in (None, ContentKey(secret).check_value):
+        renewals, first = ledger.renewals(), ledger.first()
+        key = key_in_use(first, renewals, keys)
+        if key is None:
             raise KeyLost(
                 "The key of what the ledger says of records is not in the key store",
                 "Without it nobody knows which records earlier nights were of",
-                "Restore the key store, as it was after the last erasure",
+                "Restore the folder content of the key store, as it was after the last erasure. If no copy is left, "
+                "run `blockveil ledger lost-key CONFIG --by NAME --why REASON`, which ends the series that were begun",
             )
-        return cls(ContentKey(secret), renewals)
+        return cls(key, renewals)
 
     def as_charged(self, dataset: Dataset, reserved: Entry | None) -> Dataset:
         """Records as they were when a charge was reserved, where others were appended since.
@@ -89,11 +81,18 @@ class LedgerDigests:
         return dataset if wanted is None else dataset.as_of(wanted, self.key)
 
     def fingerprint(self, dataset: Dataset, reserved: Entry | None) -> str:
-        """Fingerprint of records, as a charge that stands has it where it is of the same ones."""
-        found = self.key.fingerprint(dataset.fingerprint)
-        if reserved is not None and self.renewals.now(reserved, "fingerprint") == found:
-            return str(reserved.payload["spec"]["data"]["fingerprint"])
-        return found
+        """Fingerprint of records, as a charge that stands has it where it is of the same ones.
+
+        Where the key of its digests was lost, it is taken for the same, and nothing but what was published is its
+        release (:meth:`require_whole`).
+        """
+        fingerprint = self.key.fingerprint(dataset.fingerprint)
+        if reserved is None:
+            return fingerprint
+        comparable = self.renewals.is_comparable(reserved)
+        if comparable and self.renewals.now(reserved, "fingerprint") != fingerprint:
+            return fingerprint
+        return str(reserved.payload["spec"]["data"]["fingerprint"])
 
     def described(self, loaded: LoadedConfig, dataset: Dataset) -> dict[str, str]:
         """Where an erasure finds records, and what tells the key of their digests: for the ledger alone."""
@@ -102,7 +101,21 @@ class LedgerDigests:
         return {**place, "check": self.key.check_value}
 
     def require_whole(self, reserved: Entry | None) -> None:
-        """Refuse to draw the noise of a charge for fewer records than it was reserved for; DataError."""
+        """Refuse to draw the noise of a charge for records that are not, or may not be, those that it was reserved for.
+
+        Raises
+        ------
+        DataError
+            Some of its records were erased.
+        KeyLost
+            The key of its digests was lost.
+        """
+        if reserved is not None and not self.renewals.is_comparable(reserved):
+            raise KeyLost(
+                "The key of digests was lost after this night had begun",
+                "Which records its charge is for is not known any more; the charge stands",
+                "Release another date, or another name (a new charge)",
+            )
         if reserved is not None and reserved.charge_id in self.renewals.erased:
             raise DataError(
                 "Some of the records with which this night began were erased",
@@ -110,6 +123,37 @@ class LedgerDigests:
                 "Give its charge back with `blockveil ledger void` if it is RESERVED, and run again; if it is "
                 "COMMITTED, release another date",
             )
+
+
+def key_in_use(first: str, renewals: Renewals, keys: NoiseKeys) -> ContentKey | None:
+    """The key under which a ledger has digests of records, made where it is the first; None where it is lost.
+
+    Parameters
+    ----------
+    first
+        Hash of the ledger's first entry.
+    renewals
+        What the ledger says of its keys.
+    keys
+        Key store of its releases.
+
+    Raises
+    ------
+    StoreError
+        The key store cannot be used.
+    """
+    keys, name = content_keys(keys), key_name(first, renewals.generation)
+    # Made unless it is there: one that another process has just made may not be on the disk yet, and a charge whose
+    # digests are under a key that a lost power takes could not be finished.
+    secret = keys.create(name) if renewals.check_value is None else keys.read(name)
+    if secret is not None and len(secret) != SECRET_BYTES:  # of a key store of another package
+        raise StoreError(
+            f"The key store gave a key of records of {len(secret)} bytes",
+            f"It has {SECRET_BYTES}, of the operating system's randomness",
+            "Ask who maintains the package of the key store, or name a folder in output.keys",
+        )
+    key = None if secret is None else ContentKey(secret)
+    return key if key is None or renewals.check_value in (None, key.check_value) else None
 
 
 def key_name(first: str, generation: int) -> str:

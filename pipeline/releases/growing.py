@@ -25,7 +25,7 @@ from blockveil.engine.noise.level_strategy import Levels, of_change
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.content import Labelled, array_digest
 from blockveil.pipeline.data.datasets import Dataset
-from blockveil.pipeline.data.history import history_of
+from blockveil.pipeline.data.history import History, history_of
 from blockveil.pipeline.data.pointers import damaged
 from blockveil.pipeline.ledger import Ledger, Night, State, refusals
 from blockveil.pipeline.ledger.shared_nights import night_number
@@ -220,9 +220,11 @@ def growth_of(
     own = begun[0] if begun and "history" in begun[0].payload["spec"]["data"] else None  # else the ledger refuses it
     now = contents.renewals.now  # records of earlier nights may have been erased: each night draws noise of its own
     compared = [str(now(drawn[number].reserved, "history")) for number in sorted(needed)]
-    history = history_of(dataset, contents.key, compared, None if own is None else now(own, "history"))
+    history = History("")
+    if own is None or contents.renewals.is_comparable(own):  # else it was published, or is refused: nothing is drawn
+        history = history_of(dataset, contents.key, compared, None if own is None else now(own, "history"))
     end_of = dict(zip(sorted(needed), history.ends, strict=False))
-    rows = dataset.rows if own is None else history.ends[-1]
+    rows = dataset.rows if own is None or not history.ends else history.ends[-1]
     ends = (*(end_of.get(series.night - age, 0) for age in reversed(levels.ages[1:])), rows)
     folder = root.joinpath(*plan.release_id.split("/")[:2])
     results = {

@@ -107,7 +107,7 @@ class _OpenedLedger:
 
     def digests(
         self, change: StoreChange, new: ContentKey | None = None
-    ) -> tuple[dict[str, dict[str, str]], list[str]]:
+    ) -> tuple[dict[str, dict[str, str | list[str]]], list[str]]:
         """Digests under a new key of the records of all charges, and charges of records to erase; else a check.
 
         Raises
@@ -117,10 +117,11 @@ class _OpenedLedger:
         StoreError
             Another store of the ledger cannot be read.
         """
-        found, erased = dict[str, dict[str, str]](), list[str]()
+        found, erased = dict[str, dict[str, str | list[str]]](), list[str]()
         entries, keys = self.ledger.history(), (self.contents.key, new or self.contents.key)
         states = {charge: state_of(each) for charge, each in _by_charge(entries).items()}
-        standing = [one for one in entries if one.kind == State.RESERVED and states[one.charge_id] is not State.VOID]
+        seen = self.contents.renewals
+        standing = [one for one in standing_of(entries) if seen.is_comparable(one) or seen.any_of(one)]
         own = [one for one in standing if _is_of(one, change)]
         replaced, gone = _changed(change, self._wanted(own), keys)
         for one in own:
@@ -128,9 +129,9 @@ class _OpenedLedger:
             if not gone.isdisjoint(self._digests(one).values()):
                 erased.append(str(one.charge_id))
                 self._require_finished(one, states[one.charge_id])
-        for (store, array), theirs in _others([one for one in standing if one not in own]).items():
+        for (store, array), theirs in by_newest_store([one for one in standing if one not in own]).items():
             if store not in self.gone:
-                same = _unchanged(_opened(store, array), self._wanted(theirs), keys)
+                same = _unchanged(opened_store(store, array), self._wanted(theirs), keys)
                 found |= {str(one.charge_id): self._renewed(one, same) for one in theirs}
         return {charge: each for charge, each in found.items() if each}, erased
 
@@ -141,8 +142,10 @@ class _OpenedLedger:
     def _wanted(self, charges: Sequence[Entry]) -> dict[str, set[str]]:
         return {name: {self._digests(one).get(name, "") for one in charges} - {""} for name in _NAMES}
 
-    def _renewed(self, reserved: Entry, replaced: Mapping[str, str]) -> dict[str, str]:
-        return {name: replaced[one] for name, one in self._digests(reserved).items() if one in replaced}
+    def _renewed(self, reserved: Entry, replaced: Mapping[str, str]) -> dict[str, str | list[str]]:
+        any_of = [replaced[one] for one in self.contents.renewals.any_of(reserved) if one in replaced]
+        exact = {name: replaced[one] for name, one in self._digests(reserved).items() if one in replaced}
+        return {**exact, "any_of": any_of} if any_of else {**exact}
 
     def _require_finished(self, reserved: Entry, state: State) -> None:
         if state is State.RELEASED:
@@ -164,6 +167,12 @@ def _by_charge(entries: Sequence[Entry]) -> dict[str | None, list[Entry]]:
     for one in entries:
         found.setdefault(one.charge_id, []).append(one)
     return found
+
+
+def standing_of(entries: Sequence[Entry]) -> list[Entry]:
+    """Reservations of charges that were not given back, in order."""
+    states = {charge: state_of(each) for charge, each in _by_charge(entries).items()}
+    return [one for one in entries if one.kind == State.RESERVED and states[one.charge_id] is not State.VOID]
 
 
 def _is_of(reserved: Entry, change: StoreChange) -> bool:
@@ -193,13 +202,17 @@ def _changed(
 def _unchanged(array: Stored, wanted: Mapping[str, set[str]], keys: tuple[ContentKey, ContentKey]) -> dict[str, str]:
     """What takes the place of digests of the records of another store, which stay as they are."""
     old, new = keys
-    identities = prefixes(array) if isinstance(array, GrownRows) else [fingerprint(array)]
-    replaced = {old.fingerprint(one): new.fingerprint(one) for one in identities}
+    replaced = {old.fingerprint(one): new.fingerprint(one) for one in identities_of(array)}
     ends = sorted({*ends_of(array, old, wanted["history"]).values()})  # nothing is read where no series is of it
     return replaced | dict(zip(histories(array, old, ends), histories(array, new, ends), strict=True))
 
 
-def _others(charges: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
+def identities_of(array: Stored) -> list[str]:
+    """Identities of all records that a store has had: of one that grows, before each append too."""
+    return prefixes(array) if isinstance(array, GrownRows) else [fingerprint(array)]
+
+
+def by_newest_store(charges: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
     """Charges by the store that the newest release of their name was of: a store may have been moved."""
     newest = dict[str, tuple[str, str]]()
     for one in charges:
@@ -216,10 +229,24 @@ def _owner(reserved: Entry) -> str:
     return str(reserved.release_id).rpartition("/")[0]
 
 
-def _opened(store: str, array: str) -> Stored:
+def opened_store(store: str, array: str, *, erased: bool = True) -> Stored:
+    """A store whose records stand in a ledger.
+
+    Parameters
+    ----------
+    store, array
+        Its address, and the array.
+    erased
+        Whether no erasure may be unfinished in it.
+
+    Raises
+    ------
+    StoreError
+        It cannot be read, or an erasure is unfinished.
+    """
     location: Any = store if "://" in store else Path(store)
     shown = f'The store "{store.rpartition("/")[2]}", which stands in the same ledger'
-    if isinstance(location, Path):
+    if erased and isinstance(location, Path):
         release_list.require_erased(location)
     try:
         return open_rows(location, array, shown)
@@ -233,6 +260,7 @@ def _opened(store: str, array: str) -> Stored:
 def _unreadable(what: str, error: BlockveilError) -> StoreError:
     return StoreError(
         f"{what} cannot be read: {error.value}",
-        "An erasure replaces all digests of records in a ledger, of all stores and under one key; nothing was erased",
-        "Put it back, or name it with `blockveil erase --gone` if it is gone for good",
+        "All digests of records in a ledger, of all its stores, are under one key, and are replaced together; nothing "
+        "was changed",
+        "Put it back, or run again with --gone PATH if it is gone for good",
     )

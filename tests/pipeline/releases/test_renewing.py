@@ -337,7 +337,7 @@ def test_a_release_that_begins_while_an_erasure_looks_refuses_one_of_the_two(tmp
     ledger = ledger_of(loaded)
     seen = ledger.renewals()
     charged_steps.reserve(Workspace.open(make_plan(loaded, FIRST + timedelta(days=1))), "meanwhile")
-    with pytest.raises(LedgerError, match="A release began while the erasure looked"):
+    with pytest.raises(LedgerError, match="A release began while the ledger's digests of records were renewed"):
         ledger.renew(Renewal("a", "b"), seen)
     assert ledger.renewals().generation == 0
     stale = LedgerDigests.of(ledger, KeyStore(tmp_path / "keys"))
@@ -345,7 +345,7 @@ def test_a_release_that_begins_while_an_erasure_looks_refuses_one_of_the_two(tmp
     ledger.renew(Renewal("a", "b"), ledger.renewals())
     assert ledger.renewals().generation == 1
     monkeypatch.setattr(LedgerDigests, "of", lambda *_: stale)
-    with pytest.raises(LedgerError, match="Units were erased from a store of this ledger while"):
+    with pytest.raises(LedgerError, match="The key of this ledger's digests of records was replaced while"):
         run(loaded, 2)
     assert [entry.kind for entry in ledger.history()].count("RESERVED") == 2
 
