@@ -37,6 +37,7 @@ from blockveil.pipeline.config.ingest_databases import (
     check_inputs,
 )
 from blockveil.pipeline.config.ingest_part import OnlySection
+from blockveil.pipeline.config.listed_values import with_listed_values
 from blockveil.pipeline.config.map_columns import FourierColumn, GradientsColumn, OnnxColumn
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
@@ -364,7 +365,7 @@ def load_ingest(path: str | os.PathLike[str]) -> LoadedIngest:
         The file cannot be read or parsed, or a key is unknown, missing or has a value that is not allowed.
     """
     file = Path(path)
-    tree: dict[str, Any] = read_toml(file)
+    tree: dict[str, Any] = with_listed_values(read_toml(file), file.parent)
     try:
         config = IngestConfig.model_validate(tree)
     except ValidationError as error:

@@ -23,7 +23,8 @@ class OnlySection(Section):
     equals: Label | Annotated[Whole, Field(ge=-(2**63), lt=2**63)]
     """the value of the records that are kept: a text, a whole number, or a date as text such as "2026-11-20" """
     values: Annotated[tuple[Label, ...], Field(min_length=1, max_length=10**5)] | None = None
-    """of a "text": the public list of all values that divide the records; budgets add up what two lists divide"""
+    """of a "text": the public list of all values that divide the records, or a file with one a line or with a column of
+    that name (.csv); budgets add up what two lists divide"""
 
     @property
     def value(self) -> str:

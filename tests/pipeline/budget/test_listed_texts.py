@@ -1,12 +1,13 @@
 """Texts divide records by a declared list: two spellings of one record are never two parts that are charged once."""
 
 import json
+import os
 
 import pyarrow as pa
 import pytest
 
 from blockveil.engine.guarantees.guarantee import Loss, Neighbours
-from blockveil.pipeline.base.errors import BudgetExhausted, ConfigError, DataError
+from blockveil.pipeline.base.errors import BudgetExhausted, ConfigError, DataError, LedgerError
 from blockveil.pipeline.base.printable import visible
 from blockveil.pipeline.base.spelling import alike, is_canonical
 from blockveil.pipeline.budget.filter import Ticks
@@ -134,3 +135,88 @@ def test_the_statement_of_a_ledger_shows_what_is_invisible(wards):
     release(load(folder, part_of=', part_of = "wa\u00a0rd"'), DATES[0])
     notes = [_note(entry) for entry in Ledger(loaded.ledger_url).history() if entry.kind == "RESERVED"]
     assert notes == ["of wa\\u00a0rd = emergency"]
+
+
+class TestAListInAFile:
+    """The same list is the same part, wherever it stands."""
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("wards.txt", b"surgery\nemergency\n"),
+            ("wards.list", "\ufeffemergency\r\nsurgery\r\n\r\n".encode()),
+            ("wards.csv", b"ward\nemergency\nsurgery\n"),
+            ("wards.CSV", b'beds,ward\r\n7,"emergency"\r\n8,surgery\r\n'),
+            ("wards.csv", b"name\nemergency\nsurgery"),
+        ],
+    )
+    def test_it_is_charged_as_the_list_that_a_config_has(self, wards, name, content):
+        folder, loaded = wards
+        Ledger(loaded.ledger_url).set_budget("people", 3.0, 1e-9, Neighbours.ADD_REMOVE, UNIT)
+        people.write_parquet(folder, table("emergency"))
+        keep(folder, "emergency", "ward", kind="text", values=WARDS)
+        release(loaded, DATES[0])
+        (folder / "lists").mkdir()
+        (folder / "lists" / name).write_bytes(content)
+        keep(folder, "emergency", "ward", kind="text", values=f"lists/{name}")
+        release(loaded, DATES[1])
+        parts = {entry.part for entry in Ledger(loaded.ledger_url).history() if entry.kind == "RESERVED"}
+        assert len(parts) == 1
+
+    def test_a_file_that_changes_is_another_list(self, wards):
+        folder, loaded = wards
+        people.write_parquet(folder, table("emergency"))
+        for number, content in enumerate(("emergency\nsurgery\n", "emergency\nsurgery\nother\n")):
+            (folder / "wards.txt").write_text(content)
+            keep(folder, "emergency", "ward", kind="text", values="wards.txt")
+            if number == 0:
+                release(loaded, DATES[0])
+        with pytest.raises(LedgerError, match="were charged as ward = emergency"):
+            release(loaded, DATES[1])
+
+    def test_a_link_as_in_a_mounted_volume_is_followed(self, tmp_path):
+        people.write_parquet(tmp_path, table("emergency"))
+        (tmp_path / "..data").mkdir()
+        (tmp_path / "..data" / "wards.txt").write_text("emergency\nsurgery\n")
+        (tmp_path / "wards.txt").symlink_to("..data/wards.txt")
+        keep(tmp_path, "emergency", "ward", kind="text", values="wards.txt")
+        assert len(people.stored(tmp_path)) == 200
+
+    @pytest.mark.parametrize(
+        ("name", "content", "said"),
+        [
+            ("gone.txt", None, "cannot be read"),
+            ("a\u200bb", None, "a control character or a mark"),
+            ("wards.txt", b"caf\xe9\n", "is not UTF-8"),
+            ("wards.txt", b"", "values"),
+            ("wards.txt", b"emergency\nsurgery \n", r"values\[1\] = \"surgery \""),
+            ("wards.txt", b"emergency\nsurgery\rother\n", r"surgery\\rother"),
+            ("wards.txt", "emergency\nsurg\u200bery\n".encode(), r"surg\\u200bery"),
+            ("wards.txt", "emergency\nemergency\ufe0f\n".encode(), r"emergency\\ufe0f"),
+            ("wards.txt", b"emergency\nemergency\n", "take one for the other"),
+            ("wards.txt", b"surgery\n", "It is one of values"),
+            ("wards.txt", b"\n".join(b"%d" % number for number in range(100_001)), "100000"),
+            ("wards.txt", b"x" * (16 * 2**20 + 1), "more than 16,777,216 bytes"),
+            ("wards.csv", b"a,b\nemergency,surgery\n", 'has no column "ward"'),
+            ("wards.csv", b"", 'has no column "ward"'),
+            ("wards.csv", b'ward\n"emergency', 'has no column "ward"'),
+            ("wards.csv", b"ward,ward\nemergency,surgery\n", "is no table"),
+            ("wards.csv", b"ward\nemergency\nsurgery,other\n", "is no table"),
+        ],
+    )
+    def test_what_is_no_list_is_refused_in_words_with_invisible_signs_as_escapes(self, tmp_path, name, content, said):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(ConfigError, match=said) as refused:
+            people.configure(tmp_path, people.COLUMNS[:2], only={**ONLY, "values": name})
+        assert not {"\u200b", "\ufe0f"} & set(str(refused.value))
+
+    def test_neither_a_pipe_nor_a_folder_is_waited_for(self, tmp_path):
+        os.mkfifo(tmp_path / "wards.txt")
+        (tmp_path / "folder").mkdir()
+        for name in ("wards.txt", "folder", "/dev/zero"):
+            with pytest.raises(ConfigError, match="cannot be read"):
+                people.configure(tmp_path, people.COLUMNS[:2], only={**ONLY, "values": name})
+
+
+ONLY = {"column": "ward", "type": "text", "equals": "emergency"}
