@@ -15,7 +15,7 @@ from blockveil.pipeline.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from blockveil.pipeline.study.ingest_replay import ReplayedIngest
-    from blockveil.pipeline.study.replay import Replayed
+    from blockveil.pipeline.study.replayed import Replayed
 
 REFUTED = 10
 """Exit code of an audit that refuted a claim."""

@@ -110,7 +110,7 @@ def _open_lake(config: IngestConfig, source: DeltaSource | IcebergSource, base: 
     return open_delta(source, base) if isinstance(source, DeltaSource) else open_iceberg(source, base, config.inputs)
 
 
-def ingest(source: Source, tell: Tell) -> IngestOutcome:
+def ingest(source: Source, tell: Tell, *, remembered: bool = True) -> IngestOutcome:
     """Make the store, append to one that grows, or go on where a killed run stopped.
 
     Parameters
@@ -119,6 +119,8 @@ def ingest(source: Source, tell: Tell) -> IngestOutcome:
         What is read.
     tell
         Receives progress in the user's words.
+    remembered
+        Whether later ingests of this account are told of the store.
 
     Raises
     ------
@@ -132,7 +134,8 @@ def ingest(source: Source, tell: Tell) -> IngestOutcome:
         again = not source.config.ingest.append and not any(isinstance(file, SourceTable) for file in source.files)
         failure = with_further_faults(source, fault) if again else fault
     else:
-        known_sources.remember(source.loaded)
+        if remembered:
+            known_sources.remember(source.loaded)
         return outcome
     finally:
         for file in source.files:
