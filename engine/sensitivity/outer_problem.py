@@ -107,17 +107,26 @@ class OuterProducts:
         return tighter(known, found if both_boxes else Sensitivity(found.bound, 0.0))
 
     def _change(self, largest: Callable[[AnyBody, Vector], float], disjoint: float, spread: Spread) -> Sensitivity:
-        norm = largest(self.left, spread.rows) * largest(self.right, spread.columns)
+        rows = _reached(self.left, self.left_ends, spread.rows)
+        columns = _reached(self.right, self.right_ends, spread.columns)
+        norm = largest(self.left, rows) * largest(self.right, columns)
         if self.neighbours is Neighbours.ADD_REMOVE:
             return Sensitivity(norm * _ROUND_UP, norm)
         if uncapped(self.left) is not Body.HALF_CUBE or uncapped(self.right) is not Body.HALF_CUBE:
             # a = c, b = -d attains it where either body is symmetric about 0; else a record and one at the origin.
             return Sensitivity(2.0 * norm * _ROUND_UP, (2.0 if self.even else 1.0) * norm)
         # Entries of one sign differ by no more than the largest of them, and are furthest apart where none meet.
-        cubes = largest(Body.HALF_CUBE, spread.rows) * largest(Body.HALF_CUBE, spread.columns)
+        cubes = largest(Body.HALF_CUBE, rows) * largest(Body.HALF_CUBE, columns)
         return Sensitivity(min(cubes, disjoint * norm) * _ROUND_UP, norm)
 
     def largest_norm(self) -> float:
         """``rows_at_most sup |a| |b|``."""
         p, q = self.shape
         return self.rows_at_most * largest_l2(self.left, np.ones(p)) * largest_l2(self.right, np.ones(q))
+
+
+def _reached(body: AnyBody, ends: Ends | None, spread: Vector) -> Vector:
+    """Spread over what each coordinate of a box reaches: |v_i| <= reach_i, and some record has all of them at once."""
+    if ends is None or not isinstance(body, Body):
+        return spread
+    return spread / np.maximum(-ends[0], ends[1])

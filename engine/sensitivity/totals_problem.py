@@ -59,6 +59,8 @@ class Totals:
     widths
         Of a box, the largest difference of two records by coordinate, at most 2, shape (d,); None stands for twice the
         reach of a body about its origin.
+    reach
+        Of a box, the largest absolute value of each coordinate, at most 1, shape (d,); None stands for 1.
     """
 
     query: ClassVar[str] = "totals"
@@ -68,6 +70,7 @@ class Totals:
     largest: int
     rows_at_most: int
     widths: Vector | None = field(default=None, kw_only=True)
+    reach: Vector | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse more features than are proven."""
@@ -102,7 +105,7 @@ class Totals:
     def change(self) -> Vector:
         """Largest change of each sum by one record, in coordinates, shape (d,)."""
         if self.counted:
-            return np.ones(self.scale.size)
+            return np.ones(self.scale.size) if self.reach is None else self.reach
         if self.widths is not None:
             return self.widths
         return np.full(self.scale.size, 1.0 if uncapped(self.body) is Body.HALF_CUBE else 2.0)
@@ -119,7 +122,7 @@ class Totals:
         if not self.counted:
             return wider_l2(self.body, self.change, sizes)
         # |(1, v) / r|^2 = 1 / r_0^2 + |v / r|^2, and the supremum of the second part is that of the body.
-        value = hypot(1.0 / float(sizes[0]), largest_l2(self.body, sizes[1:]))
+        value = hypot(1.0 / float(sizes[0]), largest_l2(self.body, self._reached(sizes[1:])))
         return Sensitivity(value * _ROUND_UP, value / _ROUND_UP)
 
     def l1(self, spread: Spread) -> Sensitivity:
@@ -127,8 +130,12 @@ class Totals:
         sizes = spread.rows[0] * spread.columns
         if not self.counted:
             return wider_l1(self.body, self.change, sizes)
-        value = 1.0 / float(sizes[0]) + largest_l1(self.body, sizes[1:])
+        value = 1.0 / float(sizes[0]) + largest_l1(self.body, self._reached(sizes[1:]))
         return Sensitivity(value * _ROUND_UP, value / _ROUND_UP)
+
+    def _reached(self, sizes: Vector) -> Vector:
+        """Spread of the sums over what each feature of a box reaches: |v_i / r_i| <= reach_i / r_i, all at once."""
+        return sizes if self.reach is None or not isinstance(self.body, Body) else sizes / self.reach
 
     def largest_norm(self) -> float:
         """``rows_at_most sup |(1, v)|``."""

@@ -8,7 +8,7 @@ from blockveil.flows.cli.common import print_rows, say, say_sentence
 from blockveil.flows.cli.typed_words import Back, said_yes, typed
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.scaffold import many_columns
-from blockveil.pipeline.scaffold.column_answers import HELP, meaning, parse_column
+from blockveil.pipeline.scaffold.column_answers import HELP, hint, meaning, parse_column
 from blockveil.pipeline.scaffold.interview import at_question
 from blockveil.pipeline.scaffold.named_ranges import suggested
 
@@ -38,6 +38,7 @@ class ColumnQuestions:
         """
         self._names, self._check = names, check
         self._suggested = {} if counted else suggested(names)
+        self._counted = counted
         self._steps: list[Answers] = [{}]
 
     def answers(self) -> Answers:
@@ -83,7 +84,7 @@ class ColumnQuestions:
         # In the order of the source, whatever the order of the lines.
         self._steps.append({each: found[each] for each in self._names if each in found})
         if about is None and not many_columns.is_skip(words):
-            say(f"    {meaning(parse_column(words))}")
+            say(f"    {meaning(answer := parse_column(words))}{'' if self._counted else hint(answer)}")
         if about is not None:
             new = [each for each in self._steps[-1] if each not in kept]
             shown = ", ".join(new[:_SHOWN]) + (", ..." if len(new) > _SHOWN else "")

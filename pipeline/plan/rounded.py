@@ -11,6 +11,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.records.quantiser import Quantiser
@@ -20,6 +21,7 @@ from blockveil.pipeline.config.query_sections import USUAL_BITS, USUALLY_ALIKE, 
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.outer import OuterAnswer
+from blockveil.pipeline.questions.rounded_sides import RoundedSide
 from blockveil.pipeline.questions.totals import TotalsAnswer
 
 FEW_BITS = 8
@@ -195,28 +197,37 @@ def facts(answer: Answer) -> dict[str, Any]:
     """What a release states of its rounding: sentences, and the numbers from which errors follow.
 
     ``records`` and ``alike_at_most`` are n and m of :mod:`.rounding_error`, ``tilt`` is t and ``by_coordinate`` its r,
-    a number where all of them are the same; K is ``largest_integer`` of the mechanism.
+    of outer products ``by_row`` and ``by_column``, a number where all of them are the same; K is ``largest_integer`` of
+    the mechanism.
     """
     found = rounded(answer)
     if found is None:
         return {}
     said = {"rounding": found.usual, "rounding_of_equal_records": found.unusual}
     stated = {name: line for name, line in said.items() if line is not None}
-    if not isinstance(answer, MomentAnswer | TotalsAnswer):
-        return stated
-    error, side = answer.question.rounding, answer.question.side
+    error, side = answer.question.rounding, _side(answer)
     if error is None or side is None:
         return stated
-    own = error.columns[_lead(answer) :]
-    return stated | {
-        "rounding_error": {
-            "records": answer.question.problem.rows_at_most,
-            "alike_at_most": found.alike,
-            "tilt": side.tilt,
-            "second_order": error.second_order,
-            "by_coordinate": float(own[0]) if float(np.ptp(own)) == 0.0 else own.tolist(),
-        }
+    common = {
+        "records": answer.question.problem.rows_at_most,
+        "alike_at_most": found.alike,
+        "tilt": side.tilt,
+        "second_order": error.second_order,
     }
+    if isinstance(answer, OuterAnswer):
+        own = {"by_row": _short(error.rows), "by_column": _short(error.columns)}
+    else:
+        own = {"by_coordinate": _short(error.columns[_lead(answer) :])}
+    return stated | {"rounding_error": common | own}
+
+
+def _short(values: NDArray[np.float64]) -> float | list[float]:
+    """A number where all are the same."""
+    return float(values[0]) if float(np.ptp(values)) == 0.0 else values.tolist()
+
+
+def _side(answer: _Summed) -> RoundedSide | None:
+    return answer.question.sides[0] if isinstance(answer, OuterAnswer) else answer.question.side
 
 
 def lines(answer: Answer) -> list[tuple[str, str]]:

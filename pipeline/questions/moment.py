@@ -226,7 +226,7 @@ def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:
     if along and clip.coordinates.body is Body.CUBE:
         box = rotation.second_moment(clip, loaded.config.privacy.neighbours, asked.rows_at_most)
         return Moment(box, SecondMomentQuery(clip), asked.columns, directed=True)
-    side = rounded_side(clip, asked.geometry, exact=True)
+    side = rounded_side(clip, asked.geometry)
     clip = side.quantiser
     density = loaded.config.compute.density_at_most if clip.by_entries else None
     sparse = _work(1, len(asked.columns), int(clip.augmented), density, clip.largest).sparse

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,10 +33,8 @@ class Outer:
 
     Attributes
     ----------
-    rounding
-        Error by rounding, which every stated error includes; None where a factor is rounded to nearest.
-    places
-        How each factor is rounded, where both have places by content.
+    sides
+        How each factor is rounded: both at places by content, or both to nearest.
     alike
         How often one content occurs at most, where that is declared.
     """
@@ -46,9 +43,13 @@ class Outer:
     query: OuterProductsQuery
     left: tuple[str, ...]
     right: tuple[str, ...]
-    rounding: RoundingError | None = None
-    places: Mapping[str, Any] = field(default_factory=dict)
+    sides: tuple[RoundedSide, RoundedSide]
     alike: int | None = None
+
+    @property
+    def rounding(self) -> RoundingError | None:
+        """Error by rounding, which every stated error includes; None where a factor is rounded to nearest."""
+        return error_of(*self.sides, self.problem.rows_at_most, self.alike)
 
     @property
     def origin(self) -> Vector:
@@ -84,7 +85,8 @@ class OuterAnswer:
             "left_body": problem.left.value,
             "right_body": problem.right.value,
             "largest_integer": problem.largest,
-            **self.question.places,
+            **self.question.sides[0].facts("left_"),
+            **self.question.sides[1].facts("right_"),
         }
 
     def work(self, rows: int) -> Work:
@@ -133,7 +135,7 @@ class OuterAnswer:
 def build(loaded: LoadedConfig, asked: declared.OuterProductsSection) -> Outer:
     """Question of a config."""
     shapes = asked.left, asked.right
-    sides = [rounded_side(quantiser(loaded, shape, augmented=False), shape, exact=False) for shape in shapes]
+    sides = [rounded_side(quantiser(loaded, shape, augmented=False), shape) for shape in shapes]
     if any(side.rounded is None for side in sides):
         sides = [RoundedSide(quantiser(loaded, shape, augmented=False), None) for shape in shapes]
     left, right = (side.quantiser for side in sides)
@@ -151,6 +153,5 @@ def build(loaded: LoadedConfig, asked: declared.OuterProductsSection) -> Outer:
         right_ends=ends_in_coordinates(right),
     )
     names = asked.columns
-    rounding = error_of(sides[0], sides[1], asked.rows_at_most, asked.alike_at_most)
     columns = names[: left.width], names[left.width :]
-    return Outer(problem, OuterProductsQuery(left, right), *columns, rounding, sides[0].facts(), asked.alike_at_most)
+    return Outer(problem, OuterProductsQuery(left, right), *columns, (sides[0], sides[1]), asked.alike_at_most)

@@ -51,14 +51,20 @@ class RoundedSide:
         """How far places are from even."""
         return 1.0 / dither.PLACES if isinstance(self.quantiser.dither, Dither) else fine_dither.TILT
 
-    def facts(self) -> dict[str, Any]:
-        """Places, steps of raw units where they are not those of the half widths, and what is not rounded."""
+    def facts(self, of: str = "") -> dict[str, Any]:
+        """Places, and steps of raw units where they are not those of the half widths.
+
+        Parameters
+        ----------
+        of
+            What stands before the name of the steps, of one factor of two.
+        """
         if self.rounded is None:
             return {}
         c, places = self.quantiser.coordinates, 1.0 / self.tilt
         found: dict[str, Any] = {"rounding": f"at {int(places)} places by content"}
         if np.any(c.scale != np.maximum(c.upper - c.origin, c.origin - c.lower)):
-            found["steps_per_unit"] = (self.quantiser.largest / c.scale).tolist()
+            found[f"{of}steps_per_unit"] = (self.quantiser.largest / c.scale).tolist()
         return found
 
     def by_coordinate(self, records: int, alike: int) -> Vector:
@@ -68,8 +74,10 @@ class RoundedSide:
         return np.concatenate([np.zeros(int(self.quantiser.augmented)), own])
 
 
-def rounded_side(clip: Quantiser, shape: Geometry, *, exact: bool) -> RoundedSide:
-    """Dither of records in a box along its own axes; in other shapes they are rounded to nearest.
+def rounded_side(clip: Quantiser, shape: Geometry) -> RoundedSide:
+    """Dither of records in a box along its own axes, whose steps hold declared codes, whole numbers and zeros.
+
+    In other shapes they are rounded to nearest.
 
     Parameters
     ----------
@@ -77,17 +85,13 @@ def rounded_side(clip: Quantiser, shape: Geometry, *, exact: bool) -> RoundedSid
         Clip and quantisation, to nearest.
     shape
         As declared.
-    exact
-        Whether steps are made to hold declared codes, whole numbers and zeros.
     """
     c = clip.coordinates
     if c.body not in (Body.CUBE, Body.HALF_CUBE) or c.mixing is not None or not isinstance(shape, BoxGeometry):
         return RoundedSide(clip, None)
-    rounded, spoilt = np.ones(c.dimension, np.bool_), False
-    if exact:
-        units = np.array([feature.step or 0.0 for feature in shape.features])
-        lattice = on_lattice(c, units, clip.largest)
-        c, rounded, spoilt = lattice.coordinates, ~lattice.exact, bool(np.any((units > 0.0) & ~lattice.exact))
+    units = np.array([feature.step or 0.0 for feature in shape.features])
+    lattice = on_lattice(c, units, clip.largest)
+    c, rounded, spoilt = lattice.coordinates, ~lattice.exact, bool(np.any((units > 0.0) & ~lattice.exact))
     coarse = clip.largest <= LARGEST_DITHERED
     places = Dither(c.dimension) if coarse else FineDither(c.dimension, clip.largest)
     return RoundedSide(replace(clip, coordinates=c, dither=places), rounded, spoilt)

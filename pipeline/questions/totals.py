@@ -163,7 +163,7 @@ def build(loaded: LoadedConfig, asked: declared.TotalsSection) -> TotalsQuestion
     """Question of a config."""
     neighbours = loaded.config.privacy.neighbours
     clip = quantiser(loaded, asked.geometry, augmented=neighbours is Neighbours.ADD_REMOVE)
-    side = rounded_side(clip, asked.geometry, exact=False)
+    side = rounded_side(clip, asked.geometry)
     clip = side.quantiser
     ends = clip.ends
     problem = Totals(
@@ -173,5 +173,6 @@ def build(loaded: LoadedConfig, asked: declared.TotalsSection) -> TotalsQuestion
         clip.largest,
         asked.rows_at_most,
         widths=None if ends is None else (ends[1] - ends[0]) / clip.largest,
+        reach=None if ends is None else np.maximum(-ends[0], ends[1]) / clip.largest,
     )
     return TotalsQuestion(problem, RecordSumsQuery(clip), asked.columns, side, asked.alike_at_most)

@@ -9,7 +9,7 @@ Words that could be a range or a list are refused: read the wrong way, they woul
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,8 +20,9 @@ from blockveil.pipeline.config.ingest_columns import CALENDAR
 from blockveil.pipeline.scaffold.named_ranges import NAMED, in_words
 
 HELP = (
-    "the lowest and the highest value that you can defend without having looked, such as 0 to 120; with `in 12` behind "
-    f"it, that many cells for counts. Or a range with a name: {', '.join(NAMED)}. A list of texts, such as F, M; of "
+    "the lowest and the highest value that you can defend without having looked, such as 0 to 120; with `whole` behind "
+    "it, whole numbers and no others, which are not rounded; with `in 12` behind it, that many cells for counts. "
+    f"Or a range with a name: {', '.join(NAMED)}. A list of texts, such as F, M; of "
     "numbers it begins with a word, such as codes: 1, 2, 3. yes-no. Of a date: weekday, month, or 2025-01-01 to "
     "2026-12-31. Records beyond a bound are moved to it. Of a number whose bounds you do not know: unknown; a first "
     "release finds them, and is charged for it"
@@ -33,6 +34,9 @@ CHOICES = "A range such as 0 to 120, a list such as F, M, yes-no, weekday, month
 
 CODES = "codes"
 """The word before a list whose items may look like numbers."""
+
+WHOLE = "whole"
+"""The word behind a range of whole numbers."""
 
 YES_NO = "yes-no"
 UNKNOWN = "unknown"
@@ -47,15 +51,16 @@ _GROUPED = r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
 _NUMBER = rf"[+-]?(?:{_GROUPED}|{_PLAIN})%?"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _BETWEEN, _IN = r"\s*(?:to|TO|\.\.|…)\s*", r"(?:\s+in\s+(\d+)(?:\s+cells)?)?"
-_RANGE = re.compile(rf"({_NUMBER}){_BETWEEN}({_NUMBER}){_IN}", re.ASCII)
-_PAIR = re.compile(rf"\[\s*([+-]?{_PLAIN})\s*,\s*([+-]?{_PLAIN})\s*\]{_IN}", re.ASCII)
+_ALONE = rf"(?:\s+({WHOLE}))?"
+_RANGE = re.compile(rf"({_NUMBER}){_BETWEEN}({_NUMBER}){_ALONE}{_IN}", re.ASCII)
+_PAIR = re.compile(rf"\[\s*([+-]?{_PLAIN})\s*,\s*([+-]?{_PLAIN})\s*\]{_ALONE}{_IN}", re.ASCII)
 _DATES = re.compile(rf"({_DAY}){_BETWEEN}({_DAY}){_IN}", re.ASCII)
 _DIGITS_OF_A_DAY = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])", re.ASCII)
 _CODES = re.compile(rf"{CODES}\s*:\s*(.*)", re.IGNORECASE)
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,14}", re.ASCII)
 _LIKE_A_NUMBER = re.compile(r"[-+$€£]*\s*\.?\d[\d.,_\s]*(?:[eE][+-]?\d+)?\s*(?:k|m|bn|%)?", re.IGNORECASE)
 _LIKE_A_RANGE = re.compile(r"\bto\b|\.\.|…|\d\s+[-–—]|^[\[(]|[\])]$", re.IGNORECASE)
-_NAMED = re.compile(rf"^({'|'.join(NAMED)})((?:\s+in\s+\d+(?:\s+cells)?)?)$", re.IGNORECASE)
+_NAMED = re.compile(rf"^({'|'.join(NAMED)})((?:\s+{WHOLE})?(?:\s+in\s+\d+(?:\s+cells)?)?)$", re.IGNORECASE)
 _BOUND = TypeAdapter(Bound)
 _LABEL = TypeAdapter(Label)
 _MOST_CELLS = 2**20
@@ -72,11 +77,14 @@ class Numbers:
         Bounds in the column's own unit.
     cells
         Cells of equal width for counts; None where no number was given.
+    whole
+        Whether all values are whole numbers, which an ingest checks.
     """
 
     lowest: float
     highest: float
     cells: int | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,7 +187,7 @@ def _not_understood(words: str) -> PydanticCustomError:
     )
 
 
-def _numbers(low: str, high: str, cells: str | None) -> Numbers:
+def _numbers(low: str, high: str, whole: str | None, cells: str | None) -> Numbers:
     if _DIGITS_OF_A_DAY.fullmatch(low) and _DIGITS_OF_A_DAY.fullmatch(high):
         days = [f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in (low, high)]
         raise refusal(
@@ -191,7 +199,18 @@ def _numbers(low: str, high: str, cells: str | None) -> Numbers:
     lowest, highest = _number(low), _number(high)
     if not highest - lowest >= SMALLEST:
         raise refusal("", f'"{low} to {high}"', "The lowest value comes first and lies below the highest", "Swap them")
-    return Numbers(lowest, highest, _cells(cells))
+    if whole is not None and not _are_whole(lowest, highest):
+        raise refusal(
+            "",
+            f'"{low} to {high} {WHOLE}"',
+            "The bounds of whole numbers are values too, hence whole",
+            f"Give whole bounds, or leave {WHOLE} out",
+        )
+    return Numbers(lowest, highest, _cells(cells), whole is not None)
+
+
+def _are_whole(*bounds: float) -> bool:
+    return all(bound.is_integer() for bound in bounds)
 
 
 def _number(text: str) -> float:
@@ -245,8 +264,8 @@ def _categories(words: str, *, explicit: bool = False) -> Categories:
 def meaning(answer: ColumnAnswer) -> str:
     """What an answer was understood to be, in words for the person who gave it."""
     match answer:
-        case Numbers(lowest, highest, cells):
-            return f"a number from {_plain(lowest)} to {_plain(highest)}{_cells_in_words(cells)}"
+        case Numbers(lowest, highest, cells, whole):
+            return f"a {'whole ' * whole}number from {_plain(lowest)} to {_plain(highest)}{_cells_in_words(cells)}"
         case DateRange(first, last, cells):
             return f"a date from {first} to {last}{_cells_in_words(cells)}"
         case Calendar(part):
@@ -258,6 +277,13 @@ def meaning(answer: ColumnAnswer) -> str:
         case Unknown():
             return "a number whose bounds a charged release finds"
     return "yes or no"
+
+
+def hint(answer: ColumnAnswer) -> str:
+    """What could be said more exactly: that a number between whole bounds is whole; empty where nothing could."""
+    if not isinstance(answer, Numbers) or answer.whole or not _are_whole(answer.lowest, answer.highest):
+        return ""
+    return f' (if all its values are whole numbers, say "{words_of(replace(answer, whole=True))}")'
 
 
 _SHOWN = 8
@@ -275,10 +301,10 @@ def _cells_in_words(cells: int | None) -> str:
 def words_of(answer: ColumnAnswer) -> str | list[str]:
     """An answer as :func:`parse_column` reads it, or a list of categories as a file of answers holds it."""
     match answer:
-        case Numbers(lowest, highest, cells):
+        case Numbers(lowest, highest, cells, whole):
             ends = [f"{end:.17g}" for end in (lowest, highest)]
             point = ".0" if all(map(_DIGITS_OF_A_DAY.fullmatch, ends)) else ""
-            return f"{ends[0]}{point} to {ends[1]}{point}{_in(cells)}"
+            return f"{ends[0]}{point} to {ends[1]}{point}{f' {WHOLE}' * whole}{_in(cells)}"
         case DateRange(first, last, cells):
             return f"{first} to {last}{_in(cells)}"
         case Calendar(part):

@@ -26,6 +26,9 @@ MISSING = ("", "NA", "N/A", "NaN", "null", "NULL", "None")
 """Texts by which programs write a missing value, unless one of them is a category."""
 
 
+_ADDED = ("correlations", "totals")
+"""Purposes whose records are added up in steps."""
+
 OTHER = "other"
 """Last category of counts: every text that the public list does not name."""
 
@@ -123,7 +126,8 @@ def _column(name: str, answer: ColumnAnswer, answers: Answers) -> str:
     found: dict[str, Any] = {"name": name}
     match answer:
         case Numbers() | Unknown():
-            found |= {"kind": "number", "missing": answers.policy}
+            whole = isinstance(answer, Numbers) and answer.whole
+            found |= {"kind": "whole" if whole else "number", "missing": answers.policy}
         case DateRange():
             found |= {"kind": "date", "stored": "days", "since": answer.first, "missing": answers.policy}
         case Calendar():
@@ -219,7 +223,7 @@ def _privacy_words(answers: Answers) -> Iterator[str]:
 
 def _query(answers: Answers, place: Place) -> Iterator[str]:
     common = {"rows_at_most": answers.rows_at_most, "missing": "refuse"}
-    features = [pair for name, answer in ordered(answers) for pair in _features(name, answer)]
+    features = _bounded(answers)
     match answers.purpose:
         case "counts" | "tables":
             axes = [_axis(name, answer) for name, answer in ordered(answers)]
@@ -240,12 +244,7 @@ def _query(answers: Answers, place: Place) -> Iterator[str]:
                 {"kind": "covariance", **common},
                 "# Count, means and covariances, hence correlations, regressions and linear classifiers.",
             )
-    about = ["# Public bounds, in the columns' own units. What lies outside is moved to them."]
-    box: dict[str, Any] = {"kind": "box", "origin": "midpoint"}
-    if answers.unknown:
-        box["bounds"] = place.bounds
-        about.append("# Features without lower and upper take theirs from the file, which a charged release pays for.")
-    yield _table("query.geometry", box, *about) + _rows("features", features)
+    yield _shape(answers, place, features)
     if answers.target is not None:
         yield _model(answers)
     if answers.purpose == "training":
@@ -254,13 +253,32 @@ def _query(answers: Answers, place: Place) -> Iterator[str]:
         yield _table("query.training", {**steps, "momentum": 0.9, "rate": 2.0, "schedule": "linear"}, words)
 
 
+def _bounded(answers: Answers) -> list[dict[str, Any]]:
+    """Columns of the store with their bounds, and with their steps where what is added up is no mean of several."""
+    stepped = answers.purpose in _ADDED and answers.rows_of_each != AVERAGE
+    features = [pair for name, answer in ordered(answers) for pair in _features(name, answer)]
+    return [{key: each for key, each in feature.items() if stepped or key != "step"} for feature in features]
+
+
+def _shape(answers: Answers, place: Place, features: list[dict[str, Any]]) -> str:
+    """The public shape of a record."""
+    about = ["# Public bounds, in the columns' own units. What lies outside is moved to them."]
+    if any("step" in feature for feature in features):
+        about.append("# All values of a feature with a step are multiples of it, and are not rounded.")
+    box: dict[str, Any] = {"kind": "box", "origin": "midpoint"}
+    if answers.unknown:
+        box["bounds"] = place.bounds
+        about.append("# Features without lower and upper take theirs from the file, which a charged release pays for.")
+    return _table("query.geometry", box, *about) + _rows("features", features)
+
+
 def _features(name: str, answer: ColumnAnswer) -> list[dict[str, Any]]:
     """Columns of the store and their bounds."""
     match answer:
         case Unknown():
             return [{"name": name}]
         case Numbers():
-            return [_feature(name, answer.lowest, answer.highest)]
+            return [_feature(name, answer.lowest, answer.highest, whole=answer.whole)]
         case DateRange():
             return [_feature(name, 0.0, float(answer.span))]
         case YesNo():
@@ -270,8 +288,9 @@ def _features(name: str, answer: ColumnAnswer) -> list[dict[str, Any]]:
     return [_feature(f"{name}={label}") for label in answer.values]
 
 
-def _feature(name: str, lower: float = 0.0, upper: float = 1.0) -> dict[str, Any]:
-    return {"name": name, "lower": lower, "upper": upper}
+def _feature(name: str, lower: float = 0.0, upper: float = 1.0, *, whole: bool = True) -> dict[str, Any]:
+    """A feature; days, yes or no and the parts of a list are whole numbers."""
+    return {"name": name, "lower": lower, "upper": upper, **({"step": 1.0} if whole else {})}
 
 
 def _axis(name: str, answer: ColumnAnswer) -> dict[str, Any]:

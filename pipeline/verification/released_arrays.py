@@ -95,6 +95,7 @@ class ArrayCheck:
         """Of count, totals and means."""
         geometry = self._stated["query"]["geometry"]
         origin, scale = way_back(geometry)
+        scale = coordinate_units(self._stated, scale)
         self._names("feature", geometry)
         lead = 0 if replaces(self._stated) else 1
         grid = self._grid((1, lead + scale.size), 0, unscaled=True)
@@ -129,7 +130,10 @@ class ArrayCheck:
     def outer(self) -> None:
         """Of sums of outer products."""
         sides = [self._stated["query"][side] for side in ("left", "right")]
-        scales = [way_back(side)[1] for side in sides]
+        scales = [
+            coordinate_units(self._stated, way_back(side)[1], of)
+            for side, of in zip(sides, ("left_", "right_"), strict=True)
+        ]
         for name, side in zip(("row", "column"), sides, strict=True):
             self._names(name, side)
         grid = self._rounded(self._grid((scales[0].size, scales[1].size), 0, unscaled=True), sides, (0, 0))

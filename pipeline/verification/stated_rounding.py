@@ -23,7 +23,13 @@ Values = NDArray[np.float64]
 
 _USUALLY_ALIKE = 8
 
-_STEPS = "steps_per_unit"
+STEPS = "steps_per_unit"
+
+_NAMES = (
+    (("by_coordinate", STEPS), ("by_coordinate", STEPS)),
+    (("by_row", f"left_{STEPS}"), ("by_column", f"right_{STEPS}")),
+)
+"""Names of errors and steps of both sides: of the same one twice, and of two factors."""
 
 _WHOLE = 1e-6
 """Part of a step that floats may add to a declared value."""
@@ -52,17 +58,26 @@ class StatedRounding:
         return found
 
 
-def coordinate_units(stated: Mapping[str, Any], scale: Values) -> Values:
+def coordinate_units(stated: Mapping[str, Any], scale: Values, of: str = "") -> Values:
     """Raw units of one coordinate: half widths, or K over the steps of a raw unit where these are stated.
+
+    Parameters
+    ----------
+    stated
+        Attributes of the release.
+    scale
+        Half widths.
+    of
+        What stands before the name of the steps, of one factor of two.
 
     Raises
     ------
     KeyError, ValueError
         They are not stated, or none.
     """
-    if _STEPS not in stated["mechanism"]:
+    if f"{of}{STEPS}" not in stated["mechanism"]:
         return scale
-    return largest_integer(stated) / np.array(sizes(stated["mechanism"], _STEPS, scale.size))
+    return largest_integer(stated) / np.array(sizes(stated["mechanism"], f"{of}{STEPS}", scale.size))
 
 
 def stated_rounding(
@@ -97,26 +112,34 @@ def stated_rounding(
     alike = min(alike, records)
     r = math.hypot(math.sqrt((0.25 + tilt) * records * alike) / largest, records * tilt / largest)
     down, across = (
-        np.concatenate([np.zeros(lead), np.where(_exact(stated, side), 0.0, r)])
-        for side, lead in zip(sides, leads, strict=True)
+        np.concatenate([np.zeros(lead), np.where(_exact(stated, side, *names), 0.0, r)])
+        for side, lead, names in zip(sides, leads, _NAMES[sides[0] is not sides[1]], strict=True)
     )
     if not products:
         return StatedRounding(np.zeros(1), across, 0.0)
     return StatedRounding(down, across, 1.0 / alike + 4.0 / math.sqrt(records * alike))
 
 
-def _exact(stated: Mapping[str, Any], side: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """Features that are said to be rounded by nothing, each of which must declare a step that is whole in integers."""
+def _exact(stated: Mapping[str, Any], side: Mapping[str, Any], error: str, steps: str) -> NDArray[np.bool_]:
+    """Features that are said to be rounded by nothing, each of which must declare a step that is whole in integers.
+
+    Parameters
+    ----------
+    stated, side
+        Attributes of the release, and the shape of one factor.
+    error, steps
+        Names of the errors by coordinate and of the steps of a raw unit.
+    """
     features = side["features"]
-    known = stated.get("error", {}).get("rounding_error", {}).get("by_coordinate")
+    known = stated.get("error", {}).get("rounding_error", {}).get(error)
     if known is None:
         return np.zeros(len(features), bool)
     said: NDArray[np.bool_] = np.broadcast_to(np.asarray(known, np.float64), len(features)) == 0.0
     step = np.array([float(feature.get("step") or 0.0) for feature in features])
     if np.any(said & ~(step > 0.0)):
-        raise ValueError("by_coordinate")
-    if said.any() and _STEPS in stated["mechanism"]:
-        whole = np.array(sizes(stated["mechanism"], _STEPS, step.size)) * step
+        raise ValueError(error)
+    if said.any() and steps in stated["mechanism"]:
+        whole = np.array(sizes(stated["mechanism"], steps, step.size)) * step
         if np.any(said & (np.abs(whole - np.rint(whole)) > _WHOLE)):
-            raise ValueError("by_coordinate")
+            raise ValueError(error)
     return said

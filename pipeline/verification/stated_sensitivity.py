@@ -128,7 +128,7 @@ def _of_sums(stated: Mapping[str, Any], law: StatedLaw, *, counted: bool) -> Mov
 def _of_products(stated: Mapping[str, Any], power: int) -> Moved:
     mechanism, query = stated["mechanism"], stated["query"]
     largest = _whole(stated, 2)
-    shapes = [stated_shape(query[side], largest, mechanism) for side in ("left", "right")]
+    shapes = [stated_shape(query[side], largest, mechanism, f"{side}_") for side in ("left", "right")]
     spreads = [
         weights(sizes(mechanism, key, shape.features), power)
         for key, shape in zip(("row_spread", "column_spread"), shapes, strict=True)

@@ -204,7 +204,7 @@ def _scaled(weights: Numbers) -> list[float]:
     return [each / largest for each in weights] if largest else [0.0] * len(weights)
 
 
-def stated_shape(geometry: Mapping[str, Any], largest: int, mechanism: Mapping[str, Any]) -> Shape:
+def stated_shape(geometry: Mapping[str, Any], largest: int, mechanism: Mapping[str, Any], of: str = "") -> Shape:
     """Shape of a record, from what the query declares.
 
     Parameters
@@ -215,6 +215,8 @@ def stated_shape(geometry: Mapping[str, Any], largest: int, mechanism: Mapping[s
         K.
     mechanism
         As the release states it, which tells whether directions turn the records.
+    of
+        What stands before the name of the steps, of one factor of two.
 
     Raises
     ------
@@ -239,7 +241,7 @@ def stated_shape(geometry: Mapping[str, Any], largest: int, mechanism: Mapping[s
         shares = np.minimum(scale / norm, 1.0)
         shares = None if float(np.sum(shares**2)) <= 1.0 else shares
     passed = _beyond if "rounding" in mechanism else _passed
-    steps = _stated_steps(mechanism, scale, largest)
+    steps = _stated_steps(mechanism, scale, largest, f"{of}steps_per_unit")
     inner, outer = ([_steps(side * steps, how, largest) for side in sides] for how in (_reached, passed))
     return Shape(
         largest,
@@ -255,14 +257,14 @@ def stated_shape(geometry: Mapping[str, Any], largest: int, mechanism: Mapping[s
 _Values = NDArray[np.float64]
 
 
-def _stated_steps(mechanism: Mapping[str, Any], scale: _Values, largest: int) -> _Values:
+def _stated_steps(mechanism: Mapping[str, Any], scale: _Values, largest: int, name: str) -> _Values:
     """Steps of a raw unit: K over a half width, or fewer where the release states them."""
-    if "steps_per_unit" not in mechanism:
+    if name not in mechanism:
         return largest / scale
-    found = np.array(sizes(mechanism, "steps_per_unit", scale.size))
+    found = np.array(sizes(mechanism, name, scale.size))
     # The bound of the proof: with more, the half width of a feature would exceed the largest integer.
     if not np.all(found * scale <= largest * (1.0 + 1e-9)):
-        raise ValueError("steps_per_unit")
+        raise ValueError(name)
     return found
 
 

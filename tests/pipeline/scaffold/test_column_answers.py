@@ -16,6 +16,7 @@ from blockveil.pipeline.scaffold.column_answers import (
     Numbers,
     Unknown,
     YesNo,
+    hint,
     meaning,
     parse_column,
     words_of,
@@ -32,6 +33,10 @@ from blockveil.pipeline.scaffold.column_answers import (
         ("0% to 100%", Numbers(0.0, 100.0)),
         ("0 to 120 in 12", Numbers(0.0, 120.0, 12)),
         ("0 to 120 in 12 cells", Numbers(0.0, 120.0, 12)),
+        ("0 to 120 whole", Numbers(0.0, 120.0, None, whole=True)),
+        ("-2 to 9 whole in 12 cells", Numbers(-2.0, 9.0, 12, whole=True)),
+        ("[0, 150000] whole", Numbers(0.0, 150000.0, None, whole=True)),
+        ("Age whole in 12", Numbers(0.0, 120.0, 12, whole=True)),
         ("yes-no", YesNo()),
         ("Weekday", Calendar("weekday")),
         ("month", Calendar("month")),
@@ -72,6 +77,9 @@ def test_words_mean_bounds_categories_dates_or_yes_no(words, meant):
         ("0 to 120 in 99999999999999999999", "1 to 1048576 cells"),
         ("2026-02-30 to 2026-03-01", "dates of the calendar"),
         ("2026-03-01 to 2026-02-01", "first date lies before"),
+        ("0 to 7.5 whole", "The bounds of whole numbers are values too"),
+        ("whole 0 to 7", "A range is two"),
+        ("0 to 7 in 3 whole", "A range is two"),
         ("F, F", "Each category stands in the list once"),
         ("F, , M", "a text or code between commas"),
         ("a\u202eb, c", "a text or code between commas"),
@@ -151,6 +159,7 @@ def test_no_list_without_its_word_or_quotes_has_an_item_that_is_a_number(words):
     ("words", "meant"),
     [
         ("0 to 150,000", "a number from 0 to 150,000"),
+        ("0 to 150,000 whole", "a whole number from 0 to 150,000"),
         ("-1e-3 to .5 in 5", "a number from -0.001 to 0.5, in 5 cells"),
         ("codes: 0, 250000", "one of 2 codes: 0, 250000"),
         ("F,", "one of 1 text: F"),
@@ -166,7 +175,10 @@ def test_an_answer_is_repeated_as_it_was_understood(words, meant):
 
 
 numbers = st.floats(-1e100, 1e100, allow_nan=False)
+ends = st.integers(-(2**53), 2**53)
+whole_numbers = st.tuples(ends, ends).filter(lambda drawn: drawn[0] < drawn[1])
 answers = st.one_of(
+    whole_numbers.map(lambda drawn: Numbers(float(drawn[0]), float(drawn[1]), None, whole=True)),
     st.tuples(numbers, numbers, st.none() | st.integers(1, 2**20))
     .filter(lambda drawn: drawn[1] - drawn[0] >= 1e-100)
     .map(lambda drawn: Numbers(*drawn)),
@@ -182,3 +194,9 @@ def test_an_answer_is_written_as_it_is_read(answer):
     words = words_of(answer)
     assert isinstance(words, str)
     assert parse_column(words) == answer
+
+
+def test_a_hint_says_how_whole_numbers_are_declared_where_they_could_be():
+    assert '"0 to 120 whole in 12"' in hint(parse_column("0 to 120 in 12"))
+    for words in ("0 to 120 whole", "0 to 1.5", "2025-01-01 to 2026-12-31", "yes-no", "F, M", "unknown"):
+        assert hint(parse_column(words)) == ""

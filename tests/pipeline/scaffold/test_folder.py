@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import tomllib
 from datetime import date
 from pathlib import Path
 
@@ -83,6 +84,33 @@ def test_what_was_answered_begins_again_with_the_same_files(tmp_path):
         write(composed)
         again = all_answered(first.SCHEMA, read_toml(composed.folder / "answers.toml"))
         assert again.model_dump(exclude={"source"}) == first.given(**more).model_dump(exclude={"source"})
+
+
+STEPPED = {"age": "0 to 120 whole", "cost": "0 to 500", "urgent": "yes-no", "ward": "a, b", "day": "weekday"}
+
+
+def _steps(composed):
+    """Steps of the features of a release, by the column that they are of."""
+    features = composed.plan.config.query.geometry.features
+    return {feature.name.partition("=")[0]: feature.step for feature in features}
+
+
+@pytest.mark.parametrize("purpose", ["correlations", "totals"])
+def test_columns_said_to_hold_whole_numbers_lists_or_dates_are_declared_with_their_step(tmp_path, purpose):
+    days = {**STEPPED, "day": "2026-01-01 to 2026-12-31"}
+    for columns in (STEPPED, days):
+        composed = first.made(tmp_path, purpose=purpose, columns=columns)
+        assert _steps(composed) == {"age": 1.0, "cost": None, "urgent": 1.0, "ward": 1.0, "day": 1.0}
+        assert not composed.plan.answer.question.side.rounded[0]
+    assert ("age", "a whole number from 0 to 120") in composed.understood
+    kinds = {column["name"]: column["kind"] for column in tomllib.loads(composed.files["ingest.toml"])["columns"]}
+    assert kinds["age"] == "whole", "the ingest refuses what is no whole number"
+    assert kinds["cost"] == "number"
+
+
+def test_means_of_several_rows_are_no_whole_numbers(tmp_path):
+    composed = first.made(tmp_path, rows_of_each="average", columns=STEPPED)
+    assert set(_steps(composed).values()) == {None}
 
 
 def test_names_and_categories_of_any_kind_are_written_as_they_are(tmp_path):
