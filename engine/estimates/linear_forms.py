@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Coordinates, Matrix, Vector
 
@@ -38,7 +39,7 @@ class FeatureNoise:
         Map from noisy coordinates to the constant coordinate, where there is one, and the features in raw units, shape
         (lead + k, q).
     variance
-        Variance of each entry's own noise in those coordinates, shape (q, q).
+        Variance of each entry's own error in those coordinates, shape (q, q).
     lead
         1 with a constant coordinate, else 0.
     common
@@ -51,7 +52,14 @@ class FeatureNoise:
     common: Vector | None = None
 
     @classmethod
-    def of(cls, design: NoiseDesign, coordinates: Coordinates, lead: int, chosen: Sequence[int]) -> FeatureNoise:
+    def of(
+        cls,
+        design: NoiseDesign,
+        coordinates: Coordinates,
+        lead: int,
+        chosen: Sequence[int],
+        rounding: RoundingError | None = None,
+    ) -> FeatureNoise:
         """Noise of chosen features of a release.
 
         Parameters
@@ -65,24 +73,28 @@ class FeatureNoise:
         chosen
             Positions of the features, from 0. Where coordinates are not mixed, nothing of the size of the whole matrix
             is made.
+        rounding
+            Of the records, where coordinates are not mixed; it is part of the variances.
         """
         back = coordinates.to_raw()
+        beside: Matrix | float = 0.0
         if back.ndim == 1:
             kept = np.array([*range(lead), *(lead + position for position in chosen)], dtype=np.intp)
             rows, columns = design.spread.rows[kept], design.spread.columns[kept]
             design = replace(design, spread=replace(design.spread, rows=rows, columns=columns))
             to_raw = np.diag(np.concatenate([np.ones(lead), back[list(chosen)]]))
+            beside = 0.0 if rounding is None else rounding.at(kept, kept).deviations() ** 2
         else:
             to_raw = np.zeros((lead + len(chosen), lead + back.shape[1]))
             to_raw[:lead, :lead] = 1.0
             to_raw[lead:, lead:] = back[list(chosen)]
         variance, diagonal = design.entry_standard_deviation() ** 2, design.spread.diagonal
         if diagonal is None or not diagonal.shared:
-            return cls(to_raw, variance, lead)
+            return cls(to_raw, variance + beside, lead)
         size = variance.shape[0]
         own = np.diagonal(variance) / (1.0 + diagonal.shared * diagonal.taken(size) ** 2.0)
         np.fill_diagonal(variance, own)
-        return cls(to_raw, variance, lead, diagonal.taken(size) * np.sqrt(own * diagonal.shared))
+        return cls(to_raw, variance + beside, lead, diagonal.taken(size) * np.sqrt(own * diagonal.shared))
 
     def with_public_count(self) -> FeatureNoise:
         """The same noise where the number of records is public and is not estimated."""

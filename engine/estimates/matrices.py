@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates.postprocessing import nearest_psd, symmetrise
-from blockveil.engine.estimates.rounding_error import RoundingError
+from blockveil.engine.estimates.rounding_error import RoundingError, entry_deviations
 from blockveil.engine.estimates.shrunk_spectrum import noise_of_covariance, noise_of_moment, shrunk
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
@@ -218,8 +218,7 @@ def worst_covariance_deviation(
     Shape (d, d): covariance noise relative to the product of two features' half widths, first order in the noise, when
     every mean lies at its bound. Reads no data.
     """
-    own = design.entry_standard_deviation()
-    variance = (own if rounding is None else rounding.beside(own)) ** 2
+    variance = entry_deviations(design, rounding) ** 2
     sums = np.diag(variance[0, 1:]) if back is None else _congruence(back, np.diag(variance[0, 1:]))
     moment = variance[1:, 1:] if back is None else _mixed_variance(back, variance[1:, 1:])
     # |m_i| <= 1 and |V_ij|/n <= 1 in half widths: each of the three terms is at its largest here.
@@ -231,9 +230,11 @@ def worst_covariance_deviation(
     return deviation
 
 
-def second_moment_deviation(design: NoiseDesign, back: Array | None = None) -> Array:
-    """Standard deviation of a second moment's noise in half widths, shape (d, d); parameters as above."""
-    deviation = design.entry_standard_deviation()
+def second_moment_deviation(
+    design: NoiseDesign, back: Array | None = None, rounding: RoundingError | None = None
+) -> Array:
+    """Standard deviation of a second moment's error in half widths, shape (d, d); parameters as above."""
+    deviation = entry_deviations(design, rounding)
     return deviation if back is None else np.sqrt(_mixed_variance(back, deviation**2))
 
 

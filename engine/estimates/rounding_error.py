@@ -21,13 +21,16 @@ Without an assumption about contents a single value is off by less than a step: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.noise.design import NoiseDesign
+
 Array = NDArray[np.float64]
+Places = NDArray[np.intp]
 Span = tuple[int, int]
 
 
@@ -54,9 +57,54 @@ class RoundingError:
         found: Array = np.add.outer(down, across) + self.second_order * np.outer(down, across)
         return found
 
+    def at(self, rows: Places, columns: Places) -> RoundingError:
+        """The same of some coordinates of either side."""
+        return replace(self, rows=self.rows[rows], columns=self.columns[columns])
+
     def beside(self, noise: Array, rows: Span | None = None, columns: Span | None = None) -> Array:
         """Root of the sum of squares of a block of noise and of its rounding."""
         return np.hypot(noise, self.deviations(rows, columns))
+
+
+def entry_deviations(design: NoiseDesign, rounding: RoundingError | None) -> Array:
+    """Standard deviation of the error of every entry: of its noise, and of the rounding of records where it is known.
+
+    Plans and releases both state this one.
+    """
+    noise = design.entry_standard_deviation()
+    return noise if rounding is None else rounding.beside(noise)
+
+
+def extremes(
+    design: NoiseDesign, rounding: RoundingError | None, lead: int = 0
+) -> tuple[NoiseDesign, RoundingError | None]:
+    """Few coordinates among whose entries are the least and the largest error of all; see :meth:`NoiseDesign.extremes`.
+
+    Parameters
+    ----------
+    design, rounding
+        Of an answer.
+    lead
+        Constant coordinates in front, which stay.
+    """
+    if rounding is None:
+        return design.extremes(lead), None
+    # Of coordinates with the same error by rounding, that of an entry grows with its noise.
+    rows = _outermost(design.spread.rows, rounding.rows, lead)
+    columns = _outermost(design.spread.columns, rounding.columns, lead)
+    spread = replace(design.spread, rows=design.spread.rows[rows], columns=design.spread.columns[columns])
+    return replace(design, spread=spread), rounding.at(rows, columns)
+
+
+def _outermost(noise: Array, rounding: Array, lead: int) -> Places:
+    """The lead, and of each size of errors by rounding the two coordinates of least and of most noise."""
+    kept = [np.arange(lead)]
+    for size in np.unique(rounding[lead:]):
+        alike = lead + np.flatnonzero(rounding[lead:] == size)
+        order = alike[np.argsort(noise[alike], kind="stable")]
+        kept += [order[:2], order[-2:]]
+    found: Places = np.unique(np.concatenate(kept)).astype(np.intp)
+    return found
 
 
 def of_coordinates(rounded: NDArray[np.bool_], largest: int, records: int, alike: int, tilt: float) -> Array:

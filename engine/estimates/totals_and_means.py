@@ -21,7 +21,7 @@ import numpy as np
 from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceSums
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.estimates.matrices import Estimate, coordinate_estimate, divisor_of
-from blockveil.engine.estimates.rounding_error import RoundingError
+from blockveil.engine.estimates.rounding_error import RoundingError, entry_deviations
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates, Vector
 
@@ -88,7 +88,9 @@ def raw_variances(variance: Vector, coordinates: Coordinates) -> Vector:
     return found
 
 
-def worst_deviations(design: NoiseDesign, coordinates: Coordinates, counted: bool, rows: int) -> tuple[Vector, Vector]:
+def worst_deviations(
+    design: NoiseDesign, coordinates: Coordinates, counted: bool, rows: int, rounding: RoundingError | None = None
+) -> tuple[Vector, Vector]:
     """Standard deviations before any data is read, in raw units, shape (d,) each.
 
     Parameters
@@ -99,12 +101,14 @@ def worst_deviations(design: NoiseDesign, coordinates: Coordinates, counted: boo
         Whether the count comes first.
     rows
         Number of records.
+    rounding
+        Of the records; it is part of standard deviations.
 
     Returns
     -------
     Of totals, exact; and of means, first order in the noise, at the mean within the shape where it is largest.
     """
-    variance = design.entry_standard_deviation()[0] ** 2
+    variance = entry_deviations(design, rounding)[0] ** 2
     of_count = float(variance[0]) if counted else 0.0
     of_sums = raw_variances(variance[int(counted) :], coordinates)
     reach = np.sqrt(np.sum(coordinates.to_raw() ** 2, axis=-1)) if coordinates.mixing is not None else coordinates.scale

@@ -15,8 +15,8 @@ from blockveil.pipeline.base.showing import as_page_part, as_text
 _SPECTRUM = "if the variance along the k-th principal direction is 1/k of that along the first, as is supposed"
 
 _EXPLAINED = (
-    "95 % intervals of the noise alone, each in its own unit; in brackets for the worst records that the bounds allow, "
-    "where that is more"
+    "95 % intervals of noise and rounding, each in its own unit; in brackets for the worst records that the bounds "
+    "allow, where that is more"
 )
 
 _TITLE = "How exactly will its numbers be known?"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from blockveil.engine.estimates.rounding_error import entry_deviations, extremes
 from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.accuracy.moment_accuracy import MOST_FEATURES
 from blockveil.pipeline.accuracy.number_error import ExpectedError, interval_of_an_entry
@@ -39,10 +40,13 @@ def errors_of_outer_products(answer: OuterAnswer, population: Population) -> lis
     left, right = answer.question.query.left.coordinates.to_raw(), answer.question.query.right.coordinates.to_raw()
     noise, names = answer.design, (answer.question.left, answer.question.right)
     rows, columns = noise.spread.rows * left, noise.spread.columns * right
+    rounding = answer.question.rounding
     found = []
     for end in (np.argmin, np.argmax):
         i, j = int(end(rows)), int(end(columns))
-        deviation = float(noise.standard_deviations((i, i + 1), (j, j + 1))[0, 0] * left[i] * right[j])
+        own = noise.standard_deviations((i, i + 1), (j, j + 1))
+        own = own if rounding is None else rounding.beside(own, (i, i + 1), (j, j + 1))
+        deviation = float(own[0, 0] * left[i] * right[j])
         size, widest = interval_of_an_entry(noise) * deviation / population.rows, float(left[i] * right[j])
         note = f"{names[0][i]}, {names[1][j]}; the product of their half widths is {widest:.3g}"
         found.append(ExpectedError("entry of the mean", size, of=widest, note=note))
@@ -74,7 +78,7 @@ def typical_record(answer: RowsAnswer, population: Population, names: Sequence[s
 def typical_outer_product(answer: OuterAnswer, population: Population, names: Sequence[str] = ()) -> float:
     """Geometric mean of the noise of an entry of the mean outer product."""
     del names
-    deviations = answer.design.extremes().entry_standard_deviation()
+    deviations = entry_deviations(*extremes(answer.design, answer.question.rounding))
     return float(np.exp(np.mean(np.log(deviations)))) / population.rows
 
 

@@ -42,7 +42,7 @@ def moments_of(answer: MomentAnswer, population: Population, names: Sequence[str
     """
     question = answer.question
     chosen, own = [question.features.index(name) for name in names], population.places(names)
-    noise = FeatureNoise.of(answer.design, question.coordinates, question.lead, chosen)
+    noise = FeatureNoise.of(answer.design, question.coordinates, question.lead, chosen, question.rounding)
     mean = population.mean[own] - question.origin[chosen]
     size = population.size[own]
     if not question.lead:

@@ -25,8 +25,8 @@ class ExpectedError:
     what
         The number, such as ``mean of age``.
     size
-        Half of the width of its 95 % interval, for the supposed records, in its own unit. Noise alone: how well the
-        records stand for others is not part of it.
+        Half of the width of its 95 % interval, for the supposed records, in its own unit. Of noise and rounding: how
+        well the records stand for others is not part of it.
     at_most
         The same for the worst records that the declared bounds allow; None where that is the same, or not bounded.
     of

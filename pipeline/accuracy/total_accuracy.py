@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from blockveil.engine.estimates.rounding_error import entry_deviations
 from blockveil.engine.estimates.totals_and_means import raw_variances, worst_deviations
 from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.accuracy.number_error import INTERVAL, ExpectedError, interval_of_an_entry
@@ -27,7 +28,8 @@ def errors_of_totals(answer: TotalsAnswer, population: Population) -> list[Expec
         size = interval_of_an_entry(answer.design) * float(deviations[0])
         share = 100.0 * size / population.rows
         found.append(ExpectedError("count", size, of=population.rows, note=f"{share:.2g} % of all records"))
-    totals, worst = worst_deviations(answer.design, answer.question.coordinates, counted, population.rows)
+    question = answer.question
+    totals, worst = worst_deviations(answer.design, question.coordinates, counted, population.rows, question.rounding)
     means = _mean_deviations(answer, population)
     for i, name in enumerate(answer.question.features[:_MOST_FEATURES]):
         found.append(ExpectedError(f"total of {name}", INTERVAL * float(totals[i])))
@@ -36,9 +38,9 @@ def errors_of_totals(answer: TotalsAnswer, population: Population) -> list[Expec
 
 
 def _mean_deviations(answer: TotalsAnswer, population: Population) -> Vector:
-    """Standard deviation of the noise of each mean, first order, raw units, shape (d,)."""
+    """Standard deviation of the error of each mean, first order, raw units, shape (d,)."""
     question, counted = answer.question, int(answer.question.problem.counted)
-    variance = answer.design.entry_standard_deviation()[0] ** 2
+    variance = entry_deviations(answer.design, question.rounding)[0] ** 2
     shift = population.mean[population.places(question.features)] - question.origin
     of_count = float(variance[0]) if counted else 0.0
     deviations = np.sqrt(raw_variances(variance[counted:], question.coordinates) + shift**2 * of_count)

@@ -12,7 +12,7 @@ from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices, shrunk_spectrum
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.estimates.rounding_error import RoundingError
+from blockveil.engine.estimates.rounding_error import RoundingError, extremes
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Coordinates, Vector, reaches_both_ends
@@ -150,12 +150,14 @@ class MomentAnswer:
     def error_sentence(self) -> str:
         """Relative to the product of two features' half widths, at the largest number of rows."""
         rows, back = self.question.problem.rows_at_most, self.question.coordinates.to_scaled()
-        design = self.design.extremes(self.question.lead) if back is None else self.design
+        design, rounding = self.design, None
+        if back is None:
+            design, rounding = extremes(self.design, self.question.rounding, self.question.lead)
         if self.question.lead:
-            share = matrices.worst_covariance_deviation(design, rows, back)
+            share = matrices.worst_covariance_deviation(design, rows, back, rounding)
             lead = f"at {rows:,} rows, a covariance entry's standard deviation is at most"
         else:
-            share = matrices.second_moment_deviation(design, back) / rows
+            share = matrices.second_moment_deviation(design, back, rounding) / rows
             lead = f"at {rows:,} rows, a second moment's standard deviation per row is"
         return f"{lead} {span(share)} of the product of the two features' half widths"
 

@@ -13,7 +13,7 @@ from blockveil.engine.answers.outer_products import OuterProductsQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.estimates.rounding_error import RoundingError
+from blockveil.engine.estimates.rounding_error import RoundingError, entry_deviations, extremes
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector, reaches_both_ends
 from blockveil.engine.sensitivity.problems import OuterProducts
@@ -104,11 +104,11 @@ class OuterAnswer:
 
     def noise_over_largest(self) -> tuple[float, float]:
         """An outer product's entry is at most the product of two half widths."""
-        return extent(self._shares())
+        return extent(self.design.extremes().entry_standard_deviation() / self.question.problem.rows_at_most)
 
     def _shares(self) -> NDArray[np.float64]:
         """Least and largest standard deviations over the largest number of rows, in products of half widths."""
-        return self.design.extremes().entry_standard_deviation() / self.question.problem.rows_at_most
+        return entry_deviations(*extremes(self.design, self.question.rounding)) / self.question.problem.rows_at_most
 
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Sum over records of ``(a - origin)(b - origin)'`` and its error."""

@@ -121,7 +121,10 @@ class TotalsAnswer:
     def error_sentence(self) -> str:
         """Standard deviations of count, totals and means, in the features' own units."""
         rows = self.question.problem.rows_at_most
-        totals, means = estimates.worst_deviations(self.design, self.question.coordinates, bool(self._lead), rows)
+        question = self.question
+        totals, means = estimates.worst_deviations(
+            self.design, question.coordinates, bool(self._lead), rows, question.rounding
+        )
         names = self.question.features[:_NAMED]
         deviations_of_totals = "; ".join(
             f"the total of {name} {total:.3g}, its mean {mean:.3g} at most"
