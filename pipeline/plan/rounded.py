@@ -201,7 +201,7 @@ def facts(answer: Answer) -> dict[str, Any]:
     the mechanism.
     """
     found = rounded(answer)
-    if found is None:
+    if found is None or not isinstance(answer, _Summed):
         return {}
     said = {"rounding": found.usual, "rounding_of_equal_records": found.unusual}
     stated = {name: line for name, line in said.items() if line is not None}

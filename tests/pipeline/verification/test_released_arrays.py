@@ -63,6 +63,65 @@ def test_every_array_of_a_release_has_a_rule_and_holds(name, tmp_path):
     assert "not checked" not in finding.words
 
 
+STEPPED = """[release]
+dataset = "d"
+name = "n"
+[data]
+store = "records.zarr"
+[query]
+kind = "{kind}"
+rows_at_most = 100
+missing = "refuse"
+quantisation_bits = 16
+{shapes}
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+neighbours = "add-remove"
+unit = "one row"
+[mechanism]
+kind = "gaussian"
+[cluster]
+kind = "threads"
+[output]
+root = "releases"
+ledger = "ledger.db"
+keys = "keys"
+"""
+
+
+def stepped(folder, kind):
+    """A release of whole numbers and of others, which are rounded."""
+    keys = ("left", "right") if kind == "outer-products" else ("geometry",)
+    bounds = ("lower = -2, upper = 9, step = 1", "lower = -1.3, upper = 6.7", "lower = 0, upper = 41, step = 1")
+    shapes = ""
+    for key in keys:
+        features = ", ".join(f'{{name = "{key}{i}", {each}}}' for i, each in enumerate(bounds))
+        shapes += f'[query.{key}]\nkind = "box"\norigin = "midpoint"\nfeatures = [{features}]\n'
+    path = folder / "release.toml"
+    path.write_text(STEPPED.format(kind=kind, shapes=shapes))
+    loaded = load_config(path)
+    records = np.random.default_rng(3).integers(0, 8, (60, 3 * len(keys))).astype(np.float64)
+    support.write_records(folder, records)
+    support.set_budget(loaded, epsilon=10.0, delta=1e-5)
+    return run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "t", lambda *_: None)
+
+
+@pytest.mark.parametrize("kind", ["covariance", "second-moment", "totals", "outer-products"])
+def test_steps_and_errors_of_whole_numbers_are_recomputed_and_another_one_is_found(kind, tmp_path):
+    path = stepped(tmp_path, kind).path
+    found = verify(path)
+    assert not [each for each in found.findings if each.holds is False], found.findings
+    stated = dict(zarr.open_group(path, mode="r").attrs)
+    names = ("by_row", "by_column") if kind == "outer-products" else ("by_coordinate",)
+    for name in names:
+        errors = stated["error"]["rounding_error"][name]
+        assert [each == 0.0 for each in errors] == [True, False, True]
+    name = "totals" if kind == "totals" else kind.replace("-", "_")
+    last_entry_moved(path, f"{name}_standard_deviation")
+    assert arrays_of(verify(forged(path))).holds is False
+
+
 def times(factor):
     def change(group, name):
         array = zarr.open_array(group / name, mode="r+")
