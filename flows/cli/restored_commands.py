@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from blockveil.flows.cli.common import Config, Debug, Json, open_ledger, print_message, read_config
-from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.ledger.grants import named_grant
-from blockveil.pipeline.ledger.restoring import ATTESTED, RESTORED, Statement
 
 AnyConfig = Annotated[Path | None, typer.Argument(help="Config file that names the ledger.", show_default=False)]
 Address = Annotated[
@@ -21,11 +17,14 @@ Address = Annotated[
 
 
 def restored(
-    since: Annotated[
-        str, typer.Option(help="When the copy was made: YYYY-MM-DD or YYYY-MM-DDTHH:MM, UTC.", show_default=False)
-    ],
     config: AnyConfig = None,
     ledger: Address = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="When the copy was made, for the record: YYYY-MM-DD or YYYY-MM-DDTHH:MM, UTC; else its newest entry."
+        ),
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -34,25 +33,12 @@ def restored(
     What this account has committed on this machine is known, and booked exactly. Run it on each machine that refuses.
     """
     del debug
-    opened = open_ledger(config, ledger)
-    done = opened.state(Statement(RESTORED, {"since": _moment(since)}))
-    if config is not None and done.given_back:
-        from blockveil.pipeline.releases.keys import open_keys
+    from blockveil.pipeline.releases.put_back import state_restored
 
-        keys = open_keys(read_config(config))
-        for _, charge_id in done.given_back:
-            keys.destroy(charge_id)
-    lines = [f"Entry {done.sequence}: restored from a copy of {_moment(since)}. Series that were open are ended."]
-    lines += [f"Booked: {release_id}" for release_id in done.booked]
-    lines += [f"Given back, for nothing was drawn: {release_id}" for release_id, _ in done.given_back]
-    if not done.marked:
-        lines.append(
-            "This account had not used this ledger on this machine, so what is missing is not known here: book it with "
-            "`blockveil budget charge`, and run this command on the machines that released."
-        )
+    done = state_restored(open_ledger(config, ledger), None if config is None else read_config(config), since)
     given_back = [release_id for release_id, _ in done.given_back]
     known = {"entry": done.sequence, "booked": list(done.booked), "given_back": given_back, "marked": done.marked}
-    print_message("\n".join(lines), as_json, **known)
+    print_message(str(done), as_json, **known)
 
 
 def attest(
@@ -68,11 +54,10 @@ def attest(
     The ledger keeps who says so, and why.
     """
     del debug
-    said = named_grant(by, why)
-    done = open_ledger(config, ledger).state(Statement(ATTESTED, {"by": said["granted_by"], "why": said["why"]}))
-    print_message(
-        f"Entry {done.sequence}: attested. Runs of this account may go on here.", as_json, entry=done.sequence
-    )
+    from blockveil.pipeline.releases import put_back
+
+    sequence = put_back.attest(open_ledger(config, ledger), by, why)
+    print_message(f"Entry {sequence}: attested. Runs of this account may go on here.", as_json, entry=sequence)
 
 
 def lost_key(
@@ -93,31 +78,6 @@ def lost_key(
     del debug
     from blockveil.pipeline.releases.lost_key import replace_lost_key
 
-    said = named_grant(by, why)
-    done = replace_lost_key(read_config(config), said["granted_by"], said["why"], gone or ())
-    lines = [f"Entry {done.sequence}: the ledger goes on under a new key. Series that were begun are ended."]
-    lines += [f"Given back, for nothing was drawn: {release_id}" for release_id in done.given_back]
-    lines += [
-        f"The records of {release_id} are not all in a store that is still there: other parts of its data set are "
-        "charged as all records, without data.part_of"
-        for release_id in done.parts
-    ]
+    done = replace_lost_key(read_config(config), by, why, gone or ())
     known = {"entry": done.sequence, "given_back": list(done.given_back), "parts": list(done.parts)}
-    print_message("\n".join(lines), as_json, **known)
-
-
-def _moment(text: str) -> str:
-    """A time as the ledger writes it."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is not None:
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    if found is None or found > datetime.now(UTC):
-        raise ConfigError(
-            f"--since {text[:40]!r} is no time at which a copy can have been made",
-            "It is written YYYY-MM-DD or YYYY-MM-DDTHH:MM, UTC, and has passed",
-            "Correct it",
-        )
-    return found.isoformat(timespec="minutes")
+    print_message(str(done), as_json, **known)

@@ -8,5 +8,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.ingesting`: ``blockveil.ingest`` and ``blockveil.erase``: make the store of records that releases read
 * :mod:`.planned`: ``blockveil.plan``: what a release would cost and how exact it would be
 * :mod:`.running`: ``blockveil.run``: makes a release, or finishes one that was begun
+* :mod:`.stating`: ``blockveil.ledger``: what an operator states of a ledger that was put back, moved, or whose key was
+  lost
 * :mod:`.sources`: The config, the date and the person of a call, as they are given
 """

@@ -274,7 +274,7 @@ def budget(config: Given = None, /, **tables: Any) -> BudgetOfConfig:
     Returns
     -------
     BudgetOfConfig
-        Prints what is left; ``grant`` grants and ``forecast`` looks ahead. Nothing else changes the ledger here.
+        Prints what is left; ``grant`` grants and ``forecast`` looks ahead.
 
     Raises
     ------

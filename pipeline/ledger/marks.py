@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.durable import sync, sync_names
 from blockveil.pipeline.base.errors import LedgerError, StoreError
+from blockveil.pipeline.base.state_home import state_home
 from blockveil.pipeline.budget.filter import Ticks
 
 _TAIL = 65536
@@ -233,16 +234,15 @@ class Mark:
 
 
 def folder() -> Path:
-    """Folder of all marks of this account: in ``XDG_STATE_HOME``, else in ``~/.local/state``.
+    """Folder of all marks of this account.
 
     Raises
     ------
     StoreError
         The account has no home.
     """
-    base = os.environ.get("XDG_STATE_HOME", "")
     try:
-        return Path(base if os.path.isabs(base) else Path.home() / ".local" / "state") / "blockveil" / "marks"
+        return state_home() / "marks"
     except RuntimeError:
         pass
     raise _failure(FileNotFoundError())

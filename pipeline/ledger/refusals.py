@@ -166,7 +166,7 @@ def older_copy(sequence: int) -> LedgerError:
     return LedgerError(
         f"Entry {sequence}, which this account saw last on this machine, is not in this ledger",
         "An older copy of a ledger has forgotten charges, and nights would be drawn a second time under them",
-        "Restore the newest copy. Where there is none, run `blockveil ledger restored CONFIG --since TIME`, which "
+        "Restore the newest copy. Where there is none, run `blockveil ledger restored CONFIG`, which "
         "books what is missing and ends the series that were open",
     )
 
@@ -195,7 +195,7 @@ def no_mark() -> LedgerError:
         "This account has never used this ledger on this machine, and the ledger has entries",
         "An older copy of a ledger has forgotten charges, and nothing here would show it",
         "Run `blockveil ledger attest CONFIG --by NAME --why REASON` if no older copy was put back; else "
-        "`blockveil ledger restored CONFIG --since TIME`",
+        "`blockveil ledger restored CONFIG`",
     )
 
 

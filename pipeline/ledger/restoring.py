@@ -43,6 +43,7 @@ _COMMITTED = (
     .order_by(entry.c.sequence)
 )
 _LAST = sa.select(entry.c.sequence, entry.c.hash).order_by(entry.c.sequence.desc()).limit(1)
+_LAST_TIME = sa.select(entry.c.time).order_by(entry.c.sequence.desc()).limit(1)
 _HASH = sa.select(entry.c.hash).where(entry.c.sequence == sa.bindparam("sequence"))
 _STANDING = sa.select(entry).where(entry.c.kind == "RESERVED", not_void(entry)).order_by(entry.c.sequence)
 _OF_CHARGE = sa.select(entry).where(entry.c.charge_id == sa.bindparam("charge_id")).order_by(entry.c.sequence)
@@ -89,12 +90,31 @@ class Restored:
         Releases whose reservations were given back, and their charges.
     marked
         Whether this account had a mark on this machine.
+    newest
+        Time of the newest entry that the copy had, UTC; empty where it was stated before.
     """
 
     sequence: int
     booked: tuple[str, ...]
     given_back: tuple[tuple[str, str], ...]
     marked: bool
+    newest: str = ""
+
+    def __str__(self) -> str:
+        """Lines for a person."""
+        lines = [f"Entry {self.sequence}: restored. Series that were open are ended."]
+        lines += [f"The newest entry of the copy is of {self.newest}."] if self.newest else []
+        lines += [f"Booked: {release_id}" for release_id in self.booked]
+        lines += [f"Given back, for nothing was drawn: {release_id}" for release_id, _ in self.given_back]
+        if not self.marked:
+            lines.append(
+                "Nothing was booked: this account had not used this ledger on this machine, so what is missing is not "
+                "known here. Run this command on the machines that released, and book what no machine knows with "
+                "`blockveil budget charge`."
+            )
+        elif not self.booked:
+            lines.append("No charge that this account knows was missing.")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -209,12 +229,15 @@ def state(connection: sa.Connection, said: Statement, now: str) -> tuple[Restore
     if lookups.has_nonce(connection, said.nonce):
         done = Restored(connection.scalar(_RESTORED) or 0, (), (), last is not None)
         return done, Sight(mark, None, seen_since(connection, 0))
-    payload = {**said.payload, "booked": len(missing)} if said.kind == RESTORED else dict(said.payload)
+    newest = str(connection.scalar(_LAST_TIME) or "")
+    payload: dict[str, object] = {**said.payload}
+    if said.kind == RESTORED:
+        payload = {"since": newest, **payload, "booked": len(missing)}
     row = append(connection, said.kind, "", payload, now, nonce=said.nonce)
     given_back = _give_back(connection, known, now) if said.kind == RESTORED else ()
     for charge in missing:
         _book(connection, charge, now)
-    done = Restored(row.sequence, tuple(one.release_id for one in missing), given_back, last is not None)
+    done = Restored(row.sequence, tuple(one.release_id for one in missing), given_back, last is not None, newest)
     return done, Sight(mark, None, seen_since(connection, 0))
 
 

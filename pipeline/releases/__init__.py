@@ -22,6 +22,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
   would claim too much
 * :mod:`.post_processing_error`: Error of a release after its post-processing, as written into it
 * :mod:`.publishing`: Released arrays become a published release: staged, checked, renamed, pointed to
+* :mod:`.put_back`: An operator states that an older copy of the ledger was put back, or that none was: what the ledger
+  and keys then do
 * :mod:`.renewing`: What an erasure does in the ledgers of the releases that read a store
 * :mod:`.retention`: Old releases are removed; their ledger entries never are
 * :mod:`.tile_writer`: From noised tiles to the arrays of a release

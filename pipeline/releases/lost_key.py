@@ -23,6 +23,7 @@ from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.ledger import Ledger, refusals
 from blockveil.pipeline.ledger.entries import Entry
+from blockveil.pipeline.ledger.grants import named_grant
 from blockveil.pipeline.ledger.renewals import KeyLoss, Renewal, Renewals
 from blockveil.pipeline.releases.contents import key_in_use, key_name
 from blockveil.pipeline.releases.keys import NoiseKeys, content_keys, open_keys
@@ -47,6 +48,17 @@ class KeyReplacement:
     given_back: tuple[str, ...]
     parts: tuple[str, ...]
 
+    def __str__(self) -> str:
+        """Lines for a person."""
+        lines = [f"Entry {self.sequence}: the ledger goes on under a new key. Series that were begun are ended."]
+        lines += [f"Given back, for nothing was drawn: {release_id}" for release_id in self.given_back]
+        lines += [
+            f"The records of {release_id} are not all in a store that is still there: other parts of its data set are "
+            "charged as all records, without data.part_of"
+            for release_id in self.parts
+        ]
+        return "\n".join(lines)
+
 
 def replace_lost_key(loaded: LoadedConfig, by: str, why: str, gone: Sequence[str] = ()) -> KeyReplacement:
     """Make a new key for the digests of a ledger whose key was lost, and digest all its stores.
@@ -63,11 +75,11 @@ def replace_lost_key(loaded: LoadedConfig, by: str, why: str, gone: Sequence[str
     Raises
     ------
     LedgerError
-        The key is there, nothing stands under it, or the ledger cannot be changed.
+        The key is there, nothing stands under it, a line is empty, or the ledger cannot be changed.
     StoreError
         A store of the ledger, or the key store, cannot be read.
     """
-    ledger, keys = Ledger(loaded.ledger_url), open_keys(loaded)
+    said, ledger, keys = named_grant(by, why), Ledger(loaded.ledger_url), open_keys(loaded)
     first, seen = ledger.first(), ledger.renewals()
     if not first:
         raise refusals.no_entries()
@@ -79,7 +91,7 @@ def replace_lost_key(loaded: LoadedConfig, by: str, why: str, gone: Sequence[str
         )
     new = ContentKey(content_keys(keys).create(key_name(first, seen.generation + 1)))
     digests, parts = _digested(ledger, new, gone)
-    renewal = Renewal(token_hex(16), new.check_value, digests, loss=KeyLoss(by, why, parts))
+    renewal = Renewal(token_hex(16), new.check_value, digests, loss=KeyLoss(said["granted_by"], said["why"], parts))
     given_back = ledger.renew(renewal, seen)
     _destroy(keys, first, seen, [charge_id for _, charge_id in given_back])
     released = tuple(release_id for release_id, _ in given_back)

@@ -8,6 +8,7 @@ Each of these is imported when it is first asked for::
     bv.ingest("ingest.toml")         # the store that releases read; spends nothing
     bv.plan("quickstart.toml")       # what a release would cost; reads no data
     bv.budget("quickstart.toml")     # what is left, .grant(epsilon=..., delta=...), .forecast()
+    bv.ledger("quickstart.toml")     # after a disaster: .restored(), .attest(by=..., why=...), .lost_key(...)
     bv.run("quickstart.toml")        # release, or finish what was begun
     bv.open("releases/people/...")   # a published release: labelled results with errors
     bv.sklearn.Ridge, bv.sklearn.PCA # estimators that fit a release, and MomentClassifier
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from blockveil.flows.python.planned import plan as plan
     from blockveil.flows.python.running import PromiseWarning as PromiseWarning
     from blockveil.flows.python.running import run as run
+    from blockveil.flows.python.stating import ledger as ledger
     from blockveil.pipeline.analysis.opening import open_ as open  # noqa: A004, F401 - as standard modules have it
     from blockveil.pipeline.analysis.release import Release as Release
     from blockveil.pipeline.base.errors import BlockveilError as BlockveilError
@@ -42,6 +44,7 @@ _PLACES = {
     "init": ("blockveil.flows.python.beginning", "init"),
     "erase": ("blockveil.flows.python.ingesting", "erase"),
     "ingest": ("blockveil.flows.python.ingesting", "ingest"),
+    "ledger": ("blockveil.flows.python.stating", "ledger"),
     "open": ("blockveil.pipeline.analysis.opening", "open_"),
     "plan": ("blockveil.flows.python.planned", "plan"),
     "run": ("blockveil.flows.python.running", "run"),

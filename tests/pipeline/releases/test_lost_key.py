@@ -7,6 +7,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
+import blockveil
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import KeyLost, LedgerError, StoreError
@@ -111,7 +112,9 @@ def test_a_key_that_is_there_is_not_replaced(tmp_path):
     run(loaded, 0)
     before = ledger_of(loaded).history()
     with pytest.raises(LedgerError, match="is not lost"):
-        replace_lost_key(loaded, "J. Doe", "a whim")
+        blockveil.ledger(loaded.path).lost_key(by="J. Doe", why="a whim")
+    with pytest.raises(LedgerError, match="It is not stated who decides this, or why"):
+        blockveil.ledger(loaded.path).lost_key(by="", why="a whim")
     assert ledger_of(loaded).history() == before
     assert len(ContentStore(tmp_path / "keys").list()) == 1
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import blockveil as blockveil_in_python
 from blockveil.flows.cli import app
-from blockveil.pipeline.base.errors import KeyLost, LedgerError, StoreError
+from blockveil.pipeline.base.errors import ConfigError, KeyLost, LedgerError, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.marks import Mark, folder
@@ -213,7 +214,9 @@ def test_a_night_that_was_drawn_again_meanwhile_counts_twice(service, tmp_path, 
     service.restore(tmp_path / "copy")
     own = folder()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
-    blockveil("ledger", "restored", service.path, "--since", SINCE)  # it knows of nothing that is missing
+    told = blockveil("ledger", "restored", service.path)  # it knows of nothing that is missing
+    assert "Nothing was booked: this account had not used this ledger on this machine" in told
+    assert "blockveil budget charge" in told
     service.run(20)
     before = spent(service).loss
     monkeypatch.setenv("XDG_STATE_HOME", str(own.parents[1]))
@@ -324,6 +327,36 @@ def test_a_series_that_began_after_the_copy_does_not_begin_again(tmp_path):
     for day in (19, 20, 21):
         with pytest.raises(LedgerError, match="older copy of the ledger was put back"):
             service.run(day)
+
+
+def test_python_states_what_the_command_line_states(tmp_path, monkeypatch):
+    service = Service(tmp_path)
+    service.run(19)
+    newest = service.ledger.history()[-1].time
+    service.back_up(tmp_path / "copy")
+    service.run(20)
+    truth = spent(service)
+    service.restore(tmp_path / "copy")
+    done = blockveil_in_python.ledger(service.path).restored()
+    assert done.booked == ("people/covariance/2026-11-20",)
+    assert done.newest == newest
+    assert f"The newest entry of the copy is of {newest}." in str(done)
+    assert spent(service) == truth
+    assert f"a copy of {newest} was put back, 1 charges were missing" in blockveil("ledger", "show", service.path)
+    assert "No charge that this account knows was missing." in str(
+        blockveil_in_python.ledger(service.path).restored(since="2026-11-20")
+    )
+    assert "a copy of 2026-11-20T00:00+00:00 was put back" in blockveil("ledger", "show", service.path)
+    for wrong in ("tomorrow", "2999-01-01", ""):
+        with pytest.raises(ConfigError, match="no time at which a copy can have been made"):
+            blockveil_in_python.ledger(service.path).restored(since=wrong)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "new"))
+    with pytest.raises(LedgerError, match="It is not stated who decides this, or why"):
+        blockveil_in_python.ledger(service.path).attest(by="J. Doe", why="")
+    assert blockveil_in_python.ledger(service.path).attest(by="J. Doe", why="a new machine") == len(
+        service.ledger.history()
+    )
+    service.run(21)
 
 
 class TestMark:
