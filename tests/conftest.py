@@ -39,7 +39,7 @@ from hypothesis import settings  # noqa: E402 - after the environment is set
 
 import blockveil.flows  # noqa: E402, F401 - before any test imports Prefect
 from tests.in_memory import new_folder  # noqa: E402
-from tests.order import ByFile, longest_first, may_be_slow  # noqa: E402
+from tests.order import ByFile, longest_first, may_be_slow, share_of  # noqa: E402
 from tests.prefect_tables import KEPT, tables  # noqa: E402
 
 # The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
@@ -112,10 +112,16 @@ def slow_files():
     return _slow_files
 
 
+def pytest_addoption(parser):
+    """Take a share of the tests, such as ``1/3``."""
+    parser.addoption("--share", default="1/1", help="run one of several equal shares of the tests, such as 1/3")
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
-    """Begin with what takes long."""
+def pytest_collection_modifyitems(config, items):
+    """Begin with what takes long, and leave other shares out."""
     longest_first(items)
+    items[:] = share_of(items, config.option.share)
 
 
 @pytest.hookimpl(tryfirst=True)

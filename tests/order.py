@@ -50,6 +50,22 @@ def longest_first(items):
     items.sort(key=lambda item: (place_of(item.nodeid), -tests_in[file_of(item.nodeid)]))
 
 
+def share_of(items, share):
+    """The items of one of several equal shares, such as ``1/3``: files in turn, and in turn what the list names.
+
+    Parameters
+    ----------
+    items
+        All, in order.
+    share
+        Number of the share, and how many there are.
+    """
+    number, _, of = share.partition("/")
+    together = [test if (test := item.nodeid.partition("[")[0]) in LONG else file_of(test) for item in items]
+    turns = {name: turn for turn, name in enumerate(dict.fromkeys(together))}
+    return [item for item, name in zip(items, together, strict=True) if turns[name] % int(of) == int(number) - 1]
+
+
 ASKS_FOR_A_SERVER = re.compile(r'^def \w+\(.*\bprefect\b.*\):|(usefixtures|getfixturevalue)\(.*"prefect"', re.MULTILINE)
 
 

@@ -1,12 +1,12 @@
 """The list of long tests names tests that are there, and the longest begin first."""
 
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.order import LONG, asks_for_a_server, file_of, longest_first, may_be_slow, names_of, shares_with
+from tests.order import LONG, asks_for_a_server, file_of, longest_first, may_be_slow, names_of, share_of, shares_with
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = next(iter(LONG))
@@ -28,6 +28,17 @@ def in_order(*tests):
 def test_long_tests_are_first_and_then_files_of_many_tests():
     short = ["tests/a.py::test_1", "tests/b.py::test_1", "tests/b.py::test_2"]
     assert in_order(*short, f"{FIRST}[x]", f"{FIRST}[y]") == [f"{FIRST}[x]", f"{FIRST}[y]", *short[1:], short[0]]
+
+
+def test_shares_have_every_test_once_and_files_as_a_whole():
+    tests = [f"{FIRST}[x]", f"{FIRST}[y]", *(f"tests/{file}.py::test_{n}" for file in "abcde" for n in range(3))]
+    items = [SimpleNamespace(nodeid=test) for test in tests]
+    shares = [[item.nodeid for item in share_of(items, f"{number}/3")] for number in (1, 2, 3)]
+    assert sorted(chain(*shares)) == sorted(tests)
+    files = [{test.partition("[")[0] if test in tests[:2] else file_of(test) for test in share} for share in shares]
+    assert [len(each) for each in files] == [2, 2, 2]
+    assert not files[0] & files[1] | files[1] & files[2] | files[0] & files[2]
+    assert share_of(items, "1/1") == items
 
 
 def test_the_tests_of_a_file_stay_together_but_for_those_of_the_list(request):
