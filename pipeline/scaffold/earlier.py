@@ -19,10 +19,11 @@ from blockveil.pipeline.budget.filter import NOTHING, Cap, Chargeable, Ticks
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows, LoadedIngest, load_ingest
 from blockveil.pipeline.data.ingest.known_sources import (
-    ingests_of,
     overlap,
     path_name,
     readers_of,
+    remembered,
+    server_names,
     source_names,
     table_name,
 )
@@ -131,31 +132,32 @@ def find_earlier(location: str, base: Path, folder: Path) -> Earlier | None:
     folder
         Where the further question would be written.
     """
-    names = (name_of(location, base),)
-    for path in _candidates(names, base, folder):
+    names = names_of(location, base)
+    for path in _candidates(base, folder):
         with suppress(BlockveilError, OSError):
             ingest = load_ingest(path)
-            if any(overlap(name, other) for name in names for other in source_names(ingest)):
+            if overlap(names, source_names(ingest)):
                 releases = readers_of(ingest.target, path.parent)
                 if releases:
                     return Earlier(ingest, releases[0])
     return None
 
 
-def name_of(location: str, base: Path) -> str:
-    """Name of the source of an ``init``, as :func:`.known_sources.source_names` has that of an ingest."""
+def names_of(location: str, base: Path) -> tuple[str, ...]:
+    """Names of the source of an ``init``, as :func:`.known_sources.source_names` has those of an ingest."""
     place = table_place(location)
     if place is None:
-        return location if location.startswith("catalog:") else path_name(location, base)
-    database = place.database if place.key == "address" else path_name(place.database, base)
-    return table_name(place.kind, database, place.table)
+        return (location if location.startswith("catalog:") else path_name(location, base),)
+    server = place.key == "address"
+    databases = server_names(place.database, base) if server else (path_name(place.database, base),)
+    return tuple(table_name(place.kind, database, place.table) for database in databases)
 
 
-def _candidates(names: tuple[str, ...], base: Path, folder: Path) -> Iterator[Path]:
+def _candidates(base: Path, folder: Path) -> Iterator[Path]:
     """Configs that may be of an ingest of the source, the nearest first, each once."""
     seen: set[str] = set()
     folders = [folder, base, *_within(base), *_within(folder.parent)]
-    for path in [*(path for each in folders for path in _configs(each)), *ingests_of(names)]:
+    for path in [*(path for each in folders for path in _configs(each)), *remembered()]:
         if (real := os.path.realpath(path)) not in seen:
             seen.add(real)
             yield path

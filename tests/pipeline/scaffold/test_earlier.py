@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+import warnings
 from datetime import date
 from pathlib import Path
 
@@ -156,7 +157,7 @@ def test_what_is_remembered_and_cannot_be_read_or_written_stops_no_ingest(folder
     (state / "sources.json").write_text("[not json")
     bv.ingest(first.folder / "ingest.toml")
     (folder / "state").chmod(0o755)
-    assert known_sources.ingests_of((str(folder / "visits.csv"),)) == []
+    assert known_sources.remembered() == []
 
 
 @pytest.mark.parametrize(("key", "value"), [("unit_column", "cost"), ("rows_known", True), ("dataset", "other")])
@@ -180,9 +181,84 @@ def test_no_message_advises_to_remove_a_folder(folder):
 
 
 def test_files_of_other_sources_are_no_part_of_one_another():
-    assert known_sources.overlap("/a/visits.csv", "/a/visits.csv")
-    assert known_sources.overlap("/a/*.csv", "/a/visits.csv")
-    assert known_sources.overlap("/a", "/a/visits.csv")
-    assert not known_sources.overlap("/a/visits.csv", "/a/visits.csv2")
-    assert not known_sources.overlap("/a/wards.csv", "/a/visits.csv")
-    assert not known_sources.overlap("duckdb:/a/c.duckdb:visits", "duckdb:/a/c.duckdb:wards")
+    assert known_sources.overlap(["/a/visits.csv"], ["/a/visits.csv"])
+    assert known_sources.overlap(["/a/*.csv"], ["/a/visits.csv"])
+    assert known_sources.overlap(["/a"], ["/a/visits.csv"])
+    assert not known_sources.overlap(["/a/visits.csv"], ["/a/visits.csv2"])
+    assert not known_sources.overlap(["/a/wards.csv"], ["/a/visits.csv"])
+    assert not known_sources.overlap(["duckdb:/a/c.duckdb:visits"], ["duckdb:/a/c.duckdb:wards"])
+
+
+def test_files_are_the_same_under_every_name_that_leads_to_them(folder):
+    Path("in").mkdir()
+    Path("beside").mkdir()
+    os.link("visits.csv", "in/other-name.csv")
+    Path("beside/link").symlink_to(folder / "in")
+    Path("wards.csv").write_text("ward\n1\n")
+
+    def same(one, other):
+        return known_sources.overlap((known_sources.path_name(one, folder),), (known_sources.path_name(other, folder),))
+
+    for name in (
+        "in",
+        "in/",
+        "in/../in/other-name.csv",
+        "in/*.csv",
+        "i?/oth*",
+        "beside/link",
+        "beside/../visits.csv",
+        "*.csv",
+    ):
+        assert same("visits.csv", name), name
+        assert same(name, "visits.csv"), name
+    for name in ("wards.csv", "beside", "w*.csv", "nowhere.csv"):
+        assert not same("visits.csv", name), name
+
+
+def test_tables_are_the_same_with_and_without_the_schema_that_is_meant(monkeypatch, tmp_path):
+    def named(kind, table):
+        return known_sources.table_name(kind, "/a/clinic", table)
+
+    assert (
+        len({named("duckdb", name) for name in ("visits", "main.Visits", '"main"."visits"', "clinic.main.visits")}) == 1
+    )
+    assert len({named("postgresql", name) for name in ("visits", "public.visits", 'public."visits"')}) == 1
+    assert named("postgresql", "archive.visits") != named("postgresql", "visits")
+    monkeypatch.setenv("ONE", "postgresql://nurse:secret@db:5432/clinic")
+    monkeypatch.setenv("TWO", "postgresql://doctor:other@db/clinic?sslmode=require")
+    monkeypatch.setenv("OTHER", "postgresql://doctor:other@db/archive")
+    one, two, other = ({*known_sources.server_names(f"env:{name}", tmp_path)} for name in ("ONE", "TWO", "OTHER"))
+    assert one & two
+    assert not one & other
+    assert known_sources.server_names("env:NONE", tmp_path) == ("env:NONE",)
+    assert not any("secret" in name for name in one)
+
+
+@pytest.mark.parametrize("way", ["a hard link", "a folder with it", "the folder in another spelling"])
+def test_a_first_question_by_another_name_of_the_file_takes_a_reason(folder, way):
+    Path("in").mkdir()
+    os.link("visits.csv", "in/v.csv")
+    begin()
+    with pytest.raises(ConfigError, match="reads the same source"):
+        begin(
+            {"a hard link": "in/v.csv", "a folder with it": "in", "the folder in another spelling": "./in/"}[way],
+            output="two",
+        )
+
+
+def test_an_ingest_of_a_copy_elsewhere_names_the_ledger_that_pays_for_the_same_bytes(folder, monkeypatch):
+    first = begin()
+    bv.ingest(first.folder / "ingest.toml")
+    elsewhere = folder.parent / f"{folder.name}-elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    Path("copied.csv").write_bytes((folder / "visits.csv").read_bytes())
+    second = begin("copied.csv")
+    with pytest.warns(UserWarning, match="another ledger pays for") as warned:
+        bv.ingest(second.folder / "ingest.toml")
+    assert str(first.folder) in str(warned[0].message)
+    Path("other.csv").write_text(Path("copied.csv").read_text().replace("1,1,1\n", "1,1,2\n"))
+    third = begin("other.csv", dataset="other", output="third")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bv.ingest(third.folder / "ingest.toml")
