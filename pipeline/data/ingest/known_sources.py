@@ -98,17 +98,17 @@ def overlap(some: Iterable[str], others: Iterable[str]) -> bool:
     some, others = list(some), list(others)
     if any(one == other or _holds(one, other) or _holds(other, one) for one in some for other in others):
         return True
-    files = [{(state.st_dev, state.st_ino) for _, _, state in _files(names)} for names in (some, others)]
+    files = [{(table, state.st_dev, state.st_ino) for table, _, state in _files(names)} for names in (some, others)]
     return not files[0].isdisjoint(files[1])
 
 
 def copies(some: Iterable[str], others: Iterable[str]) -> bool:
     """Whether a file of some sources has the bytes of one of others, as far as samples of both tell."""
-    there = [(beside, path, state.st_size) for beside, path, state in _files(others)]
+    there = [(table, path, state.st_size) for table, path, state in _files(others)]
     return any(
-        beside == other_beside and state.st_size == size > 0 and _sampled(path, size) == _sampled(other, size)
-        for beside, path, state in _files(some)
-        for other_beside, other, size in there
+        table == other_table and state.st_size == size > 0 and _sampled(path, size) == _sampled(other, size)
+        for table, path, state in _files(some)
+        for other_table, other, size in there
     )
 
 
@@ -119,13 +119,13 @@ def _files(names: Iterable[str]) -> Iterator[tuple[str, str, os.stat_result]]:
     """
     for name in names:
         database = _DATABASE.fullmatch(name)
-        place, beside = (database[1], database[2]) if database else (name, "")
+        place, table = (database[1], database[2]) if database else (name, "")
         found = [place] if os.path.isfile(place) else glob(place, recursive=True) if _GLOB.search(place) else []
         if os.path.isdir(place) and not place.endswith(".zarr"):
             found = [os.path.join(folder, one) for folder, _, inside in os.walk(place) for one in inside]
         for path in sorted(one for one in found if one == place or _RECORDS.search(one))[:_MOST_FILES]:
             with suppress(OSError):
-                yield beside, path, os.stat(path)
+                yield table, path, os.stat(path)
 
 
 def _sampled(path: str, size: int) -> bytes:

@@ -230,6 +230,11 @@ def test_tables_are_the_same_with_and_without_the_schema_that_is_meant(monkeypat
     one, two, other = ({*known_sources.server_names(f"env:{name}", tmp_path)} for name in ("ONE", "TWO", "OTHER"))
     assert one & two
     assert not one & other
+    (tmp_path / "c.duckdb").write_bytes(b"a database")
+    os.link(tmp_path / "c.duckdb", tmp_path / "linked.duckdb")
+    places = [f"duckdb:{tmp_path}/{name}" for name in ("c.duckdb:visits", "linked.duckdb:visits", "c.duckdb:wards")]
+    assert known_sources.overlap(places[:1], places[1:2])
+    assert not known_sources.overlap(places[:2], places[2:])
     assert known_sources.server_names("env:NONE", tmp_path) == ("env:NONE",)
     assert not any("secret" in name for name in one)
 
