@@ -137,7 +137,7 @@ class Renewals:
         """All that a ledger has."""
         newest, erased, names, check = dict[str, Mapping[str, Any]](), set[str](), list[str](), None
         key_lost, lost_parts = 0, dict[str, str]()
-        for sequence, text in connection.execute(_RENEWED):
+        for sequence, text in connection.execute(_RENEWED).all():
             said = json.loads(text)
             if "key_loss" in said:
                 newest, key_lost, lost_parts = {}, sequence, said["key_loss"]["parts"]
