@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.pipeline.verification.stated_noise import StatedLaw, stated_law
-from blockveil.pipeline.verification.stated_numbers import sizes, stated_number
+from blockveil.pipeline.verification.stated_numbers import sizes, stated_count, stated_number
 from blockveil.pipeline.verification.stated_rounding import StatedRounding
 
 Values = NDArray[np.float64]
@@ -34,6 +34,11 @@ _MOST_STEPS = 2.0**44
 
 _SECOND, _THIRD = 1087, 1_180_000
 """Factors of the second and third part of a number that is drawn (Micciancio and Walter, 2017)."""
+
+_MOST_NIGHTS = 10_000
+
+WINDOW = "window of nights"
+"""Key by which a check says of which last nights its arrays are."""
 
 _TRANSFER = 100
 """Variance that a sum of discrete parts is taken to lack of a whole one."""
@@ -112,14 +117,22 @@ def law_deviation(mechanism: Mapping[str, Any]) -> tuple[float, float]:
             raise ValueError("grid")
         variance = width**2 * (1 + _SECOND**2 + (_THIRD**2 if levels == 3 else 0))
         return math.sqrt(variance), math.sqrt(variance - _TRANSFER)
+    top, below, *entries = numbers
+    if not (0 < top < 2**63 and 0 < below < 2**63):
+        raise ValueError("grid")
     if law is StatedLaw.LAPLACE:
-        top, below = numbers
-        if not (0 < top < 2**63 and 0 < below < 2**63):
-            raise ValueError("grid")
-        rate = top / below
-        # Var = 2 q / (1 - q)^2 with q = e^-rate.
-        return math.sqrt(2.0 * math.exp(-rate)) / -math.expm1(-rate), below / top
-    raise KeyError("grid")
+        return laplace_deviation(top, below), below / top
+    if not 0 < entries[0] < 2**53:
+        raise ValueError("grid")
+    # Radii have the law of a gamma variable, of d + 1 for a cube and of d for a ball, and directions an even one.
+    of_one = (entries[0] + 1.0) * (entries[0] + 2.0) / 3.0 if law is StatedLaw.LARGEST else entries[0] + 1.0
+    return math.sqrt(of_one) * below / top, below / top
+
+
+def laplace_deviation(top: int, below: int) -> float:
+    """Standard deviation of discrete Laplace noise of a rate, in steps: ``Var = 2 q / (1 - q)^2``, ``q = e^-rate``."""
+    rate = top / below
+    return math.sqrt(2.0 * math.exp(-rate)) / -math.expm1(-rate)
 
 
 def stated_grid(mechanism: Mapping[str, Any], shape: Sequence[int], lead: int, *, unscaled: bool) -> StatedGrid:
@@ -142,11 +155,12 @@ def stated_grid(mechanism: Mapping[str, Any], shape: Sequence[int], lead: int, *
         Something is not stated, not known here, or cannot be.
     """
     symmetric = mechanism["column_spread"] == "as by row"
-    rows = np.array(sizes(mechanism, "row_spread", shape[0]))
+    rows = np.array(_by_row(mechanism, shape[0]))
     columns = rows if symmetric else np.array(sizes(mechanism, "column_spread", shape[1]))
     deviation, scale = law_deviation(mechanism)
+    deviation *= read_factor(mechanism)
     stated = stated_number(mechanism, "grid_standard_deviation")
-    if abs(stated - deviation) > _SAME * deviation:
+    if abs(stated - deviation) > _SAME * deviation and WINDOW not in mechanism.get("continual", {}):
         raise ValueError("grid_standard_deviation")
     shift = mechanism["shift"]
     if type(shift) is not int or abs(shift) > 1000:
@@ -165,6 +179,40 @@ def stated_grid(mechanism: Mapping[str, Any], shape: Sequence[int], lead: int, *
         own[:lead] = step * rows[:lead] ** 2 / math.sqrt(stated_number({"first": 1.0, **diagonal}, "first"))
         times[:lead] = stated_number({"times": 0.0, **diagonal}, "times")
     return StatedGrid(rows, columns, step, math.sqrt(0.5), integers, deviation, own, (times, shared))
+
+
+def _by_row(mechanism: Mapping[str, Any], rows: int) -> list[float]:
+    """Sizes by row, which of a strategy are stated as each size and how often it follows itself."""
+    if "strategy" not in mechanism:
+        return sizes(mechanism, "row_spread", rows)
+    runs = [(size, stated_count({"rows": count}, "rows")) for size, count in mechanism["row_spread"]]
+    if sum(count for _, count in runs) != rows:
+        raise ValueError("row_spread")
+    return sizes({"row_spread": [size for size, count in runs for _ in range(count)]}, "row_spread", rows)
+
+
+def read_factor(mechanism: Mapping[str, Any]) -> float:
+    """Deviation of what is read of a night whose records are weighed by age, over that of its measurement.
+
+    What is read is ``(measured - sum r_l read(a_l ago)) / v_0`` with the differences r of the weights, so that noise of
+    k nights ago takes part with the coefficients of ``1 / r(x)``. One where nights share nothing.
+    """
+    series = mechanism.get("continual")
+    if series is None:
+        return 1.0
+    weights = [stated_count({"weight": each}, "weight") for each in series["weights"]]
+    night, found = stated_count(series, "night"), list[float]()
+    if night > _MOST_NIGHTS:
+        raise ValueError("night")
+    ages = [0 if level == 0 else 2 ** (level - 1) for level in range(len(weights))]
+    adds = [(age, after - before) for age, before, after in zip(ages[1:], weights, weights[1:], strict=False)]
+    for k in range(night):
+        taken = sum(add * found[k - age] for age, add in adds if age <= k)
+        found.append(((k == 0) - taken) / weights[0])
+    back = stated_count(series, WINDOW) if WINDOW in series else night
+    if back < night:  # what the last nights brought is the difference of two nights
+        found = [own - before for own, before in zip(found, [0.0] * back + found[: night - back], strict=True)]
+    return math.sqrt(math.fsum(each * each for each in found))
 
 
 def on_steps(values: Values, steps: tuple[Values, Values], allowed: Values | float = 0.0) -> bool:

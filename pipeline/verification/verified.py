@@ -29,9 +29,10 @@ from blockveil.pipeline.data.pointers import POINTER, RELEASE_FOLDER, OutOfPlace
 from blockveil.pipeline.data.released import OpenRelease, open_release
 from blockveil.pipeline.data.signatures import fingerprint, signer_of
 from blockveil.pipeline.data.stores import Location
+from blockveil.pipeline.verification.checked_arrays import OtherArray
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 from blockveil.pipeline.verification.findings import WITHDRAWN, Evidence, Finding, Verified
-from blockveil.pipeline.verification.released_arrays import ArrayCheck, OtherArray
+from blockveil.pipeline.verification.released_arrays import ArrayCheck
 from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import Moved, stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
@@ -269,13 +270,22 @@ def _by_arrays(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
             found.run()
         except OtherArray as problem:
             return Finding("Arrays", False, one_line(str(problem)))
-        except KeyError:
-            found.checked.clear()
-        rest = f"; not checked: {', '.join(found.unchecked)}" if found.unchecked else ""
-        words = f"{len(found.checked)} of {len(stored)} follow from the stated noise, or lie on its steps{rest}"
-        return Finding("Arrays", True if found.checked else None, one_line(words))
+        except KeyError as missing:
+            # What is left out cannot be a way round: a release states all that its arrays follow from.
+            return Finding(
+                "Arrays", False, one_line(f"the release does not state {missing}, which its arrays follow from")
+            )
+        checked = len(set(found.checked) - set(found.reasons))
+        rest = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(found.reasons))
+        words = f"{checked} of {len(stored)} follow from the stated noise, or lie on its steps"
+        return Finding("Arrays", True, one_line(f"{words}; not checked: {rest}" if rest else words))
 
     return _arrays
+
+
+def _by_reason(reasons: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    """Why arrays are not checked, and which ones."""
+    return [(why, sorted(name for name in reasons if reasons[name] == why)) for why in sorted(set(reasons.values()))]
 
 
 def _against(stated: Mapping[str, Any], found: Moved) -> Finding:

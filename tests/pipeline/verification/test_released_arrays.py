@@ -194,11 +194,15 @@ def test_arrays_do_not_hold_under_other_bounds_or_another_grid(change, release):
     assert not found.holds
 
 
-def test_an_array_without_a_rule_is_named(release):
+def test_an_array_that_no_such_release_has_is_refused(release):
     write_array(zarr.open_group(release, mode="r+"), "more", np.ones(3), ("cell",))
     finding = arrays_of(verify(forged(release)))
-    assert finding.holds is True
-    assert finding.words.endswith("not checked: more")
+    assert (finding.holds, finding.words) == (False, "more is no array of such a release")
+
+
+@pytest.mark.parametrize("key", ["shift", "unit", "scale", "grid", "row_spread"])
+def test_a_release_that_leaves_out_what_its_arrays_follow_from_is_refused(key, release):
+    assert arrays_of(verify(forged(release, lambda stated: stated["mechanism"].pop(key)))).holds is False
 
 
 @pytest.mark.parametrize("rate", [(1, 9), (7, 3), (1, 10**6)])
