@@ -233,7 +233,7 @@ def _tree(check: CheckedArrays, grid: tuple[int, ...], strategy: Mapping[str, An
         block[top:bottom, left:right] = 1.0
     flat = inside.reshape(len(where), -1)
     weighted = flat / np.concatenate(variances)[:, None]
-    whole = np.linalg.inv(flat.T @ weighted)
+    whole: Values = np.asarray(np.linalg.inv(flat.T @ weighted), np.float64)
     _solved(check, grid, (whole @ (weighted.T @ answers)).reshape(table), _Noise(whole=whole))
 
 
@@ -339,8 +339,10 @@ def _summed(values: Values, down: Intervals, across: Intervals) -> Values:
 
 def _workload(asked: Any) -> Sequence[tuple[Any, Any]]:
     """What is asked along rows and along columns by each product of a workload."""
-    both = {"marginals": (("cells", "total"), ("total", "cells"), ("total", "total"))}
-    both["cells-and-total"] = (("cells", "cells"), ("total", "total"))
+    both: dict[str, Sequence[tuple[str, str]]] = {
+        "marginals": (("cells", "total"), ("total", "cells"), ("total", "total")),
+        "cells-and-total": (("cells", "cells"), ("total", "total")),
+    }
     if asked is None:
         return []
     if isinstance(asked, str):
