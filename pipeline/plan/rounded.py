@@ -17,7 +17,14 @@ from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.records.rounding import FINE_BITS
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
-from blockveil.pipeline.config.query_sections import USUAL_BITS, USUALLY_ALIKE, MomentSection, most_bits
+from blockveil.pipeline.config.geometry_section import Geometry
+from blockveil.pipeline.config.query_sections import (
+    USUAL_BITS,
+    USUALLY_ALIKE,
+    MomentSection,
+    OuterProductsSection,
+    most_bits,
+)
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.outer import OuterAnswer
@@ -125,10 +132,13 @@ class Rounded:
     @property
     def warning(self) -> str | None:
         """Both, where one of them is worth a warning; with what would end it."""
-        said = [line for line in (self.usual, None if self.chosen else self.unusual) if line is not None]
+        matters = self.worst.largest >= 1.0 and not self.chosen
+        said = [line for line in (self.usual, self.unusual if matters else None) if line is not None]
         if not said:
             return None
-        remedy = "declare the step of columns of codes and whole numbers, more quantisation_bits, or alike_at_most"
+        remedy = "lower rows_at_most, or declare a box without norm_at_most"
+        if self.by_content is not None:
+            remedy = "declare the step of columns of codes and whole numbers, more quantisation_bits, or alike_at_most"
         return f"Records are rounded {'; '.join(said)}. To end this, {remedy}"
 
 
@@ -242,12 +252,12 @@ def lines(answer: Answer) -> list[tuple[str, str]]:
 def by_bits(loaded: LoadedConfig) -> Iterator[tuple[LoadedConfig, bool]]:
     """Yield the config with more and more bits, where it leaves them open, and whether these are settled."""
     query = loaded.config.query
-    if not isinstance(query, MomentSection) or not _left_open(loaded, query):
+    if not isinstance(query, MomentSection | OuterProductsSection) or not _left_open(loaded, query):
         yield loaded, True
         return
     # Sums of nights that share a charge are weighted, and need room for it.
     most = most_bits(query) if loaded.config.continual is None else min(USUAL_BITS, most_bits(query))
-    if len(query.columns) >= _WIDE:
+    if len(query.columns) >= _WIDE and isinstance(query, MomentSection) and _is_plain_box(query.geometry):
         yield _with_bits(loaded, FEW_BITS), False
     if most > USUAL_BITS:
         yield _with_bits(loaded, USUAL_BITS), False
@@ -259,23 +269,26 @@ def _with_bits(loaded: LoadedConfig, bits: int) -> LoadedConfig:
     return replace(loaded, config=loaded.config.model_copy(update={"query": query}))
 
 
-def _left_open(loaded: LoadedConfig, query: MomentSection) -> bool:
+def _left_open(loaded: LoadedConfig, query: MomentSection | OuterProductsSection) -> bool:
     """Whether the bits are not declared, of products whose rounding is known."""
-    if query.quantisation_bits is not None:
-        return False
-    box = isinstance(query.geometry, BoxGeometry) and query.geometry.norm_at_most is None
-    return box and getattr(loaded.config.mechanism, "directions", None) is None
+    return query.quantisation_bits is None and getattr(loaded.config.mechanism, "directions", None) is None
+
+
+def _is_plain_box(shape: Geometry) -> bool:
+    return isinstance(shape, BoxGeometry) and shape.norm_at_most is None
 
 
 def enough(answer: Answer) -> bool:
     """Whether rounding is far enough below the noise for as many bits as an answer has; False where it is not known.
 
-    Eight bits are taken for their speed alone, where nobody would notice; and never where declared whole numbers, which
-    more bits hold, would be rounded.
+    To nearest, where no standard error tells of it, its largest error must be. Eight bits are taken for their speed
+    alone, where nobody would notice; and never where declared whole numbers, which more bits hold, would be rounded.
     """
     found = rounded(answer)
-    if found is None or found.by_content is None:
+    if found is None:
         return False
+    if found.by_content is None:
+        return found.worst.largest <= _NEGLIGIBLE
     if found.bits > FEW_BITS:
         return found.by_content.largest <= _SMALL
     return found.by_content.largest <= _NEGLIGIBLE and not _spoilt(answer)

@@ -12,6 +12,7 @@ from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.total_accuracy import errors_of_totals
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.rounded import rounded
 from tests.pipeline.questions.test_queries import NIGHT
 
 FEATURES = (
@@ -121,6 +122,38 @@ def test_outer_products_have_the_errors_in_a_plan_that_their_release_states(tmp_
     sizes = [each.size for each in errors_of_outer_products(plan.answer, people)]
     assert all(np.any(np.isclose(size, INTERVAL * found, rtol=1e-9)) for size in sizes)
     assert shares.min() < typical_outer_product(plan.answer, people) < shares.max()
+
+
+ELLIPSOID = """[query.geometry]
+kind = "ellipsoid"
+shape = "diagonal"
+features = [{ name = "x", origin = 2.0, semi_axis = 3.0 }, { name = "y", origin = 0.0, semi_axis = 7.0 }]
+"""
+BALLS = "".join(
+    f'[query.{side}]\nkind = "ball"\nradius = 1.0\nfeatures = [{{ name = "{side}", origin = 0, count = 3 }}]\n'
+    for side in ("left", "right")
+)
+
+
+@pytest.mark.parametrize(("kind", "shapes"), [("covariance", ELLIPSOID), ("outer-products", BALLS)])
+def test_what_is_rounded_to_nearest_has_more_bits_before_a_plan_warns_of_it(tmp_path, kind, shapes):
+    path = planned(tmp_path, kind, 16, ("left", "right") if kind == "outer-products" else ("geometry",)).loaded.path
+    before, after = path.read_text().partition("[query.")[0], path.read_text().partition("[privacy]")[2]
+
+    def of(rows, bits):
+        text = before.replace(f"rows_at_most = {ROWS}", f"rows_at_most = {rows}").replace(
+            "quantisation_bits = 16", bits
+        )
+        path.write_text(f"{text}{shapes}[privacy]{after}")
+        return rounded(make_plan(load_config(path), NIGHT).answer)
+
+    few, many, kept = of(1_000, ""), of(10**6, ""), of(10**6, "quantisation_bits = 16")
+    assert (few.bits, many.bits, kept.bits) == (16, 20, 16)
+    assert many.worst.largest < 0.2 * kept.worst.largest
+    assert few.warning is None
+    assert (kept.warning is None) == (kept.worst.largest < 1.0)
+    assert "alike_at_most" not in str(of(10**7, "quantisation_bits = 16").warning), "which would end nothing"
+    assert of(10**7, "quantisation_bits = 16").warning is not None
 
 
 @pytest.mark.parametrize("kind", ["covariance", "second-moment"])
