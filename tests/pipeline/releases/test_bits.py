@@ -99,17 +99,18 @@ def test_few_bits_are_chosen_where_they_are_faster_and_negligible_beside_the_noi
     assert made.public["calibration"]["rounding"] == f"at {4096 if bits == 8 else 2**20} places by content"
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        (FEW[0], FEW[1].replace("8", "16")),
-        ('kind = "box"', 'kind = "box"\nnorm_at_most = 5.0'),
-    ],
-)
-def test_declared_bits_and_other_shapes_are_left_as_they_are(tmp_path, other):
-    made = plan(tmp_path, *wide(300, 200_000, other), kind="second-moment")
+def test_declared_bits_are_left_as_they_are(tmp_path):
+    made = plan(tmp_path, *wide(300, 200_000, (FEW[0], FEW[1].replace("8", "16"))), kind="second-moment")
     assert made.question.problem.largest == 2**15 - 1
-    assert (made.question.query.quantiser.dither is None) == ("norm" in other[1])
+    assert made.question.query.quantiser.dither is not None
+
+
+@pytest.mark.parametrize(("rows", "bits"), [(500, 16), (200_000, 20)])
+def test_records_that_are_rounded_to_nearest_have_as_many_bits_as_their_largest_error_asks_for(tmp_path, rows, bits):
+    norm = ('kind = "box"', 'kind = "box"\nnorm_at_most = 5.0')
+    made = plan(tmp_path, *wide(300, rows, norm), kind="second-moment")
+    assert made.question.problem.largest == 2 ** (bits - 1) - 1
+    assert made.question.query.quantiser.dither is None
 
 
 @pytest.mark.parametrize("bounds", ["lower = 0.0, upper = 1.0", "lower = -1.0, upper = 3.0"])
@@ -128,7 +129,7 @@ def test_whether_records_are_said_to_be_sparse_decides_no_bit(tmp_path, bounds, 
 def test_a_ball_of_many_features_has_the_bits_that_it_needs(tmp_path):
     ball = BALL[1][: BALL[1].index("features")] + "features = [{name='a', count=16129, origin=0}]\n\n"
     made = plan(tmp_path, (BALL[0], ball), kind="second-moment")
-    assert made.question.problem.largest == 2**15 - 1
+    assert made.question.problem.largest == 2**19 - 1
 
 
 def test_nights_that_share_a_charge_have_the_same_bits_though_their_noise_differs(tmp_path):
