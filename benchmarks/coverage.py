@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 RECORDS = (10**3, 10**5, 2 * 10**7, 10**9)
 EPSILONS = (0.1, 1.0, 8.0)
 DRAWS = 20_000
-STATISTICS = ("count", "mean", "second moment", "covariance", "sum", "mean of sums")
+STATISTICS = ("count", "mean", "second moment", "covariance", "sum", "mean of sums", "outer product")
 LARGE = 20.0
 """Standard errors that a count must be away from zero, for ratios to have errors of first order."""
 
@@ -52,12 +52,8 @@ store = "records.zarr"
 [query]
 kind = "{kind}"
 rows_at_most = {rows}
-missing = "refuse"{alike}
-[query.geometry]
-kind = "box"
-origin = "midpoint"
-features = [{features}]
-[privacy]
+missing = "refuse"
+{shapes}[privacy]
 epsilon = {epsilon}
 delta = 1e-12
 neighbours = "add-remove"
@@ -119,51 +115,78 @@ KINDS = {
 }
 
 
+SHAPE = """[query.{key}]
+kind = "box"
+origin = "midpoint"
+features = [{features}]
+"""
+FACTORS = {"left": (0, 2), "right": (2, 3)}
+"""Columns of the factors of an outer product."""
+
+
 def planned(folder: Path, kind: Kind, rows: int, epsilon: float, query: str = "covariance") -> Plan:
     """Plan of a release of such records."""
     path = folder / "release.toml"
-    features = ", ".join(f'{{ name = "x{i}", {each} }}' for i, each in enumerate(kind.features))
-    path.write_text(CONFIG.format(kind=query, rows=rows, epsilon=epsilon, features=features, alike=""))
+    listed = [f'{{ name = "x{i}", {each} }}' for i, each in enumerate(kind.features)]
+    columns = FACTORS if query == "outer-products" else {"geometry": (0, len(listed))}
+    shapes = "".join(SHAPE.format(key=key, features=", ".join(listed[slice(*of)])) for key, of in columns.items())
+    path.write_text(CONFIG.format(kind=query, rows=rows, epsilon=epsilon, shapes=shapes))
     return make_plan(load_config(path), date(2026, 11, 20))
 
 
-def in_coordinates(plan: Plan, records: Array) -> Array:
-    """Clipped records behind the constant coordinate, in coordinates."""
-    c = plan.question.query.quantiser.coordinates  # type: ignore[attr-defined]
+def in_coordinates(clip: Any, records: Array) -> Array:
+    """Clipped records in coordinates, behind the constant one where there is one."""
+    c = clip.coordinates
     inside = (np.clip(records, c.lower, c.upper) - c.origin) / c.scale
-    return np.hstack([np.ones((len(inside), 1)), inside])
+    return np.hstack([np.ones((len(inside), int(clip.augmented))), inside])
+
+
+def factors(plan: Plan) -> list[tuple[Any, tuple[int, int]]]:
+    """Clip and columns of both factors of the products: the same ones twice but for outer products."""
+    query: Any = plan.question.query  # type: ignore[attr-defined]
+    if hasattr(query, "quantiser"):
+        return [(query.quantiser, (0, 3))] * 2
+    return [(query.left, FACTORS["left"]), (query.right, FACTORS["right"])]
 
 
 def rounding(plan: Plan, kind: Kind, rows: int, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """True second moments per record, shape (p, p), and errors of their sums by rounding, shape (draws, p, p)."""
-    clip = plan.question.query.quantiser  # type: ignore[attr-defined]
+    """True products per record, shape (p, q), and errors of their sums by rounding, shape (draws, p, q)."""
+    sides = factors(plan)
+    clip, same = sides[0][0], sides[0] is sides[1]
 
     def errors(records: Array) -> tuple[Array, Array]:
-        exact, found = in_coordinates(plan, records), clip.quantise(records) / clip.largest
-        return products(exact), products(found) - products(exact)
+        parts = [(side, records[:, slice(*of)]) for side, of in sides]
+        exact = products(*(in_coordinates(side, part) for side, part in parts))
+        return exact, products(*(side.quantise(part) / side.largest for side, part in parts)) - exact
 
     if not kind.contents:
         exact, off = errors(kind.records(rng, _SAMPLE))
-        size = exact.shape[1]
-        law, centre = np.cov(off.reshape(len(off), -1).T), np.zeros((size, size))
-        # The mean of an error is that of a square by rounding at a place of its own: 1 / 6 of a step's.
-        centre[1:, 1:] = np.eye(size - 1) * rows / 6.0 / clip.largest**2
-        drawn = rng.multivariate_normal(np.zeros(size**2), law * rows * min(kind.alike, rows), draws, method="svd")
-        return exact.mean(axis=0), drawn.reshape(draws, size, size) + centre
+        shape, lead = exact.shape[1:], int(clip.augmented)
+        law, centre = np.cov(off.reshape(len(off), -1).T), np.zeros(shape)
+        if same:
+            # The mean of an error is that of a square by rounding at a place of its own: 1 / 6 of a step's.
+            centre[lead:, lead:] = np.eye(shape[0] - lead) * rows / 6.0 / clip.largest**2
+        law = law * rows * min(kind.alike, rows)
+        drawn = rng.multivariate_normal(np.zeros(law.shape[0]), law, draws, method="svd")
+        return exact.mean(axis=0), drawn.reshape(draws, *shape) + centre
     contents = kind.records(rng, kind.contents)
     each = multiplicities(kind.contents, rows, rng)
     exact, _ = errors(contents)
     found = np.empty((draws, *exact.shape[1:]))
     for first in range(0, draws, step := max(1, 200_000 // kind.contents)):
         some = min(step, draws - first)
-        # A content is rounded anew where its start is another one.
-        starts = rng.integers(0, 2**32, some * kind.contents) if places(clip) > 2**12 else None
-        starts = rng.integers(0, 2**12, some * kind.contents) if starts is None else starts
-        integers = np.empty((some * kind.contents, clip.width))
-        clip.quantise_by_steps(np.tile(contents, (some, 1)), integers, starts.astype(np.intp))
-        off = products(integers / clip.largest).reshape(some, kind.contents, *exact.shape[1:]) - exact
+        anew = [rounded_anew(side, contents[:, slice(*of)], some, rng) for side, of in (sides[:1] if same else sides)]
+        off = products(anew[0], anew[-1]).reshape(some, kind.contents, *exact.shape[1:]) - exact
         found[first : first + some] = np.einsum("c,dcij->dij", each.astype(float), off)
     return np.einsum("c,cij->ij", each / rows, exact), found
+
+
+def rounded_anew(clip: Any, contents: Array, times: int, rng: np.random.Generator) -> Array:
+    """Coordinates of contents that are rounded so many times, each time from other starts."""
+    integers = np.empty((times * len(contents), clip.width))
+    starts = rng.integers(0, places(clip), len(integers)).astype(np.intp)
+    clip.quantise_by_steps(np.tile(contents, (times, 1)), integers, starts)
+    return integers / clip.largest
 
 
 def places(clip: Any) -> int:
@@ -171,9 +194,9 @@ def places(clip: Any) -> int:
     return 2**12 if clip.largest < 2**8 else 2**32
 
 
-def products(records: Array) -> Array:
-    """Outer product of each record with itself."""
-    found: Array = np.einsum("ni,nj->nij", records, records)
+def products(left: Array, right: Array) -> Array:
+    """Outer product of both factors of each record."""
+    found: Array = np.einsum("ni,nj->nij", left, right)
     return found
 
 
@@ -267,6 +290,23 @@ def of_sums(plan: Plan, kind: Kind, rows: int, draws: int, rng: np.random.Genera
     }
 
 
+def of_products(plan: Plan, kind: Kind, rows: int, draws: int, rng: np.random.Generator) -> dict[str, Errors]:
+    """Errors of sums of outer products of the first two features and the last one."""
+    design: Any = plan.answer.design
+    truth, off = rounding(plan, kind, rows, draws, rng)
+    exact = truth * rows
+    grid = design.steps((0, exact.shape[0]), (0, exact.shape[1])) / design.shifted_unit
+    drawn = exact + off + rng.standard_normal(off.shape) * design.entry_standard_deviation()
+    drawn = np.rint(drawn / grid) * grid
+    left, right = (side.coordinates for side, _ in factors(plan))
+    zeros, question = np.zeros(exact.shape, np.int64), plan.question
+    stated = matrices.outer_products(zeros, design, left, right, question.rounding)  # type: ignore[attr-defined]
+    units, value = np.outer(left.scale, right.scale), rounded(plan.answer).value  # type: ignore[union-attr]
+    widest = (2.0 * value + value**2) * rows * units
+    errors = ((drawn - exact) * units).reshape(draws, -1)
+    return {"outer product": Errors(errors, stated.standard_deviation.ravel(), widest.ravel())}
+
+
 def cells(draws: int, records: tuple[int, ...] = RECORDS, epsilons: tuple[float, ...] = EPSILONS) -> Iterator[Any]:
     """Kind, records, epsilon, bits of a covariance and errors by statistic, of each cell of the table."""
     rng = np.random.default_rng(_SEED)
@@ -277,6 +317,8 @@ def cells(draws: int, records: tuple[int, ...] = RECORDS, epsilons: tuple[float,
                     plan = planned(Path(folder), kind, rows, epsilon)
                     found = of_moments(plan, kind, rows, draws, rng)
                     found |= of_sums(planned(Path(folder), kind, rows, epsilon, "totals"), kind, rows, draws, rng)
+                    outer = planned(Path(folder), kind, rows, epsilon, "outer-products")
+                    found |= of_products(outer, kind, rows, draws, rng)
                     yield name, rows, epsilon, int(plan.question.problem.largest).bit_length() + 1, found  # type: ignore[attr-defined]
 
 

@@ -121,7 +121,8 @@ class OuterProductsSection(Asked):
     right: Geometry
     """the public shape of the other columns, which become the columns of the matrix"""
     alike_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
-    """the most records with the same values in all columns, whose errors by rounding add up; 8 where none is given"""
+    """the most records with the same values in all columns of a factor, whose errors by rounding add up; 8 where none
+    is given"""
 
     @property
     def geometries(self) -> dict[str, Geometry]:

@@ -94,6 +94,8 @@ class Rounded:
         Whether the config declares that.
     entry
         What an entry of the answer is called.
+    apart
+        Whether records have two factors, each of which is rounded at places by its own content.
     """
 
     bits: int
@@ -103,6 +105,7 @@ class Rounded:
     value: float
     chosen: bool
     entry: str
+    apart: bool = False
 
     @property
     def usual(self) -> str | None:
@@ -111,7 +114,8 @@ class Rounded:
             return None
         return (
             f"to {self.bits} bits, at places that differ between contents: if no more than {self.alike:,} records are "
-            f"alike, {self.by_content.sentence(self.entry)} at most; standard errors and intervals include it"
+            f"alike{' in a factor' * self.apart}, {self.by_content.sentence(self.entry)} at most; "
+            "standard errors and intervals include it"
         )
 
     @property
@@ -156,7 +160,8 @@ def rounded(answer: Answer) -> Rounded | None:
     by_content = None if error is None else _by_content(noise, lead, error)
     alike, entry = answer.question.alike, "an entry" if products else "a total"
     bits = int(largest).bit_length() + 1
-    return Rounded(bits, by_content, worst, alike or USUALLY_ALIKE, value, alike is not None, entry)
+    apart = isinstance(answer, OuterAnswer)
+    return Rounded(bits, by_content, worst, alike or USUALLY_ALIKE, value, alike is not None, entry, apart)
 
 
 def _worst(noise: Any, lead: int, rounded_at: Any, value: float, rows: int, *, products: bool) -> Shares:
