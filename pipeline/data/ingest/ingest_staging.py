@@ -208,10 +208,14 @@ def _lock(descriptor: int, root: Path) -> None:
 
 def require_private(folder: Path) -> None:
     """Refuse a folder or a link that somebody else put there, which could show them raw records; StoreError."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode):
+        raise StoreError(f'"{folder.name}" is not a folder', "Raw records lie where nobody else can read", "Remove it")
+    if state.st_uid != os.getuid():
         raise StoreError(
-            f'"{folder.name}" is not a folder of this user', "Raw records lie where nobody else can read", "Remove it"
+            f'"{folder.name}" is not a folder of this user, but of account number {state.st_uid}',
+            "Raw records, and what was taken in, lie where nobody else can read",
+            "Run as that account, and do not remove it: without it nobody knows what the store has taken in",
         )
     folder.chmod(0o700)
 

@@ -35,12 +35,15 @@ def enter(target: Path, config: Path, *, required: bool) -> None:
     Raises
     ------
     StoreError
-        An ingest or an erasure works on the store, or it is required and this account cannot write beside the store.
+        An ingest or an erasure works on the store, another account ingests it, or it is required and this account
+        cannot write beside the store.
     """
     folder = growth_state.state_path(target)
     try:
         if not folder.exists():
             return  # it is no store that grows, or a copy of one
+        if (owner := folder.lstat().st_uid) != os.getuid():
+            raise _of_another_account(target, owner)
         growth_state.opened(target)
         place = os.path.relpath(config.resolve(), folder.parent.resolve())  # a folder may be moved with its configs
         file = folder / f"{RELEASES}{IdentityKey.load(folder).digest(place)[:32]}"
@@ -55,10 +58,6 @@ def enter(target: Path, config: Path, *, required: bool) -> None:
         if not required:
             return
         failure = durable.store_error(error, f'"{folder.name}" cannot take in the release', "data.store")
-    except StoreError:
-        if not required and not _is_own(folder):
-            return
-        raise
     raise failure
 
 
@@ -103,9 +102,10 @@ def _write(file: Path, content: bytes) -> None:
     durable.sync(file.parent)
 
 
-def _is_own(folder: Path) -> bool:
-    try:
-        scratch.require_private(folder)
-    except (OSError, StoreError):
-        return False
-    return True
+def _of_another_account(target: Path, owner: int) -> StoreError:
+    return StoreError(
+        f'"{target.name}" grows, and account number {owner} ingests it',
+        "An erasure by that account must find the ledger of every release, and none begins while it is unfinished",
+        "Run as that account, or let the release read a copy of the store and name its config with "
+        "`blockveil erase --release CONFIG`",
+    )

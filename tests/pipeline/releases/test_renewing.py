@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from datetime import timedelta
@@ -393,3 +394,30 @@ def test_what_a_reservation_says_of_its_store_stays_in_the_ledger(tmp_path):
     assert outcome.path.exists()
     assert not any(said["check"].encode() in content or said["store"].encode() in content for content in written)
     assert re.fullmatch("[0-9a-f]{64}", said["check"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("more", ["", SERIES])
+def test_a_store_that_another_account_ingests_is_refused_and_a_copy_of_it_is_released(tmp_path, more):
+    loaded = of_persons(tmp_path, more)
+    grow_by_person(tmp_path, 0)
+    beside_it = tmp_path / ".grown-out.zarr"
+    os.chown(beside_it, 65534, 65534)
+    before = {file.name: file.read_bytes() for file in beside_it.iterdir()}
+    for work in (lambda: run(loaded, 0), lambda: erase(tmp_path, [3]), lambda: grow_by_person(tmp_path, 1)):
+        with pytest.raises(StoreError, match="account number 65534") as refused:
+            work()
+        assert "Run as that account" in refused.value.remedy
+        assert "Remove it" not in refused.value.remedy
+    assert {file.name: file.read_bytes() for file in beside_it.iterdir()} == before
+    copy = tmp_path / "nightly"
+    copy.mkdir()
+    shutil.copytree(tmp_path / "out.zarr", copy / "out.zarr")
+    path = tmp_path / "release.toml"
+    path.write_text(path.read_text().replace('store = "out.zarr"', 'store = "nightly/out.zarr"'))
+    loaded = load_config(path)
+    assert run(loaded, 0).resumed is None
+    os.chown(beside_it, 0, 0)  # the other account erases, and names the release
+    source = look(people.configure(tmp_path, grown.COLUMNS, unit=grown.UNITS["chosen"], append=True, late="next"))
+    erasing.erase(source, [3], lambda *_: None, ReleaseLedgers([path]))
+    assert ledger_of(loaded).renewals().generation == 1

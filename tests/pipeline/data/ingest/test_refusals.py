@@ -357,7 +357,7 @@ def test_a_staging_folder_that_somebody_prepared_is_not_used(tmp_path):
     loaded = people.configure(tmp_path, people.COLUMNS)
     (tmp_path / "elsewhere").mkdir()
     scratch.staging_path(loaded.target).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreError, match="not a folder of this user"):
+    with pytest.raises(StoreError, match="is not a folder"):
         people.run(loaded)
     assert list((tmp_path / "elsewhere").iterdir()) in ([], [tmp_path / "elsewhere" / "lock"])
 
