@@ -435,8 +435,19 @@ class TestMark:
         service.run(19)
         with self.file(service).open("ab") as file:
             file.write(tail)
-        with pytest.raises(StoreError, match="damaged"):
+        with pytest.raises(StoreError, match="damaged") as refused:
             service.run(20)
+        assert "move the mark away, and run `blockveil ledger attest` or `blockveil ledger restored`" in (
+            refused.value.remedy
+        )
+        with pytest.raises(StoreError, match="damaged"):
+            blockveil("ledger", "attest", service.path, "--by", "J. Doe", "--why", "compared with the newest backup")
+        self.file(service).rename(self.file(service).with_suffix(".damaged"))
+        if tail == b"[]\n":
+            blockveil("ledger", "restored", service.path)
+        else:
+            blockveil("ledger", "attest", service.path, "--by", "J. Doe", "--why", "compared with the newest backup")
+        service.run(20)
 
     def test_a_run_that_was_under_way_while_the_ledger_was_restored_draws_nothing(self, service, monkeypatch):
         service.run(19)
