@@ -76,8 +76,8 @@ class IngestSection(Section):
     stored one, or of rows of a table that are written later under a date that was read. "next": these records are
     added as any new ones, and count from the next release on; "refuse": the ingest stops"""
     accept_repeated_rows: Label | None = None
-    """why a file may hold all rows of another one, which is refused by default: a reason that is kept with the store.
-    Records that are stored twice count twice"""
+    """why a file may hold all or most rows of another one, which is refused by default: a reason that is kept with the
+    store. Records that are stored twice count twice"""
 
 
 class _Files(Section):

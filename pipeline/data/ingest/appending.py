@@ -10,8 +10,8 @@ The order is what makes a kill harmless::
 * Files and parts that a manifest names never change, so a night that began before goes on with the records that it
   found, and its records are a prefix of all later ones, bit for bit (:mod:`.grown_rows`).
 * A file is known by where it is. One with the same content is passed over, one with another content is refused; so is a
-  new file that holds all rows of another one (:mod:`.repeated_rows`). The content decides nothing else: see the proof
-  in :mod:`.unit_bound`.
+  new file that holds all or most rows of another one (:mod:`.repeated_rows`). The content decides nothing else: see
+  the proof in :mod:`.unit_bound`.
 * Of a database's table the rows of the dates that are over since the last append are new: :mod:`.arrivals`. Of a Delta
   or Iceberg table those of the files that were appended to it: :mod:`.table_growth`.
 * A new file whose name comes before that of a stored one is late. Whether it is taken in is decided by its name alone,

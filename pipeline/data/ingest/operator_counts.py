@@ -31,7 +31,7 @@ class OperatorCounts:
     new_files, held_files
         Files of a store that grows: those that this run took in, and those that it held already.
     repeated
-        Which file holds all rows of which, in words, where the ingest was refused for that.
+        Which file holds rows of which, in words, where the ingest was refused for that.
     """
 
     read: int = 0

@@ -1,14 +1,16 @@
-"""Files that hold all rows of another file: copies, whatever they are packed in, and exports that hold all rows so far.
+"""Files that hold rows of another file: copies, whatever they are packed in, exports of all rows or of the last days.
 
 A record that is stored twice counts twice in every release, so a person would lose twice what is charged. A copy that
 is written anew has other bytes, so rows are compared, by digests of their units and contents (:mod:`.units`), each as
 often as a file has it. Refused is an ingest
 
-* of two files of which one holds all rows of the other, or
-* that adds to a store all rows of a file that it holds, in one new file or in several together.
+* of two files of which one holds all or most rows of the other, or
+* that adds to a store all or most rows of a file that it holds, in one new file or in several together.
 
-A file without rows repeats nothing. Of files that overlap in part nothing is said. Where rows have few values a file
-may well hold all rows of another by chance: a person then goes on with a reason (``ingest.accept_repeated_rows``).
+Most is more than half of the rows that are not there by chance. Chance is judged by the file itself: where a share t of
+its n rows have an equal in it, m other rows of such a source hold about ``1 - (1 - t)^(m / n)`` of them. A file without
+rows repeats nothing, and of a file of fewer than 64 rows all have to be there. Where rows have few values a file may
+still hold those of another by chance: a person then goes on with a reason (``ingest.accept_repeated_rows``).
 
 Digests of 64 bits are kept: files with a common row are never taken for files without, and of n different rows two
 agree with a probability below ``n^2 / 2^65``, which alone never makes all rows of a file agree.
@@ -39,7 +41,11 @@ _TAKEN = np.dtype([("file", "<u4"), ("row", "<u8")])
 _LOG = "log"
 _PIECE = 2**20
 _FIRST = 64
-"""Rows that are looked up before all rows of a file are."""
+"""Different rows that are looked up before all rows of a file are; the least ones, so a sample by chance."""
+_MANY = 4
+"""No more is looked up of a file of which so far fewer than one in this many rows are there."""
+_MOST_SAMPLED = 2**25
+"""Rows of samples that are looked up in all files of an ingest together."""
 
 
 @dataclass(frozen=True)
@@ -148,22 +154,27 @@ class RowSets:
             yield self._entries(start, min(start + _PIECE, self.borders[-1])).tobytes()
 
     def repeated(self) -> tuple[int, int] | None:
-        """A file that holds all rows of another, and that one; None where there are none."""
+        """A file that holds all or most rows of another, and that one; None where there are none."""
         there = [file for file in range(self.files) if self._size(file)]
-        firsts = self._entries_at([self.borders[file] for file in there])
+        first = max(1, min(_FIRST, _MOST_SAMPLED // max(1, len(there)) ** 2))
+        sizes = [min(first, self._size(file)) for file in there]
+        starts = np.cumsum([0, *sizes])[:-1]
+        places = [self.borders[file] + place for file, size in zip(there, sizes, strict=True) for place in range(size)]
+        sampled = self._entries_at(places)
+        totals = np.add.reduceat(sampled["times"].astype(np.int64), starts) if there else np.empty(0, np.int64)
         for holder in there:
-            times = self._times_in(holder, firsts["row"])
-            for place in np.flatnonzero(times >= firsts["times"]):
+            common = np.minimum(self._times_in(holder, sampled["row"]), sampled["times"])
+            for place in np.flatnonzero(_MANY * np.add.reduceat(common, starts) >= totals):
                 other = there[int(place)]
-                if other != holder and self._hold([holder], self._pieces(other)):
+                if other != holder and self._repeat([holder], self._pieces(other)):
                     return holder, other
         return None
 
     def holds(self, folder: Path, held: HeldRows) -> str | None:
-        """Name of a file of an earlier append all of whose rows these files hold together; None where there is none."""
+        """Name of a file of an earlier append of which these files hold all or most rows; None where there is none."""
         every = range(self.files)
         for name, start, stop in zip(held.names, held.borders, held.borders[1:], strict=False):
-            if start < stop and self._hold(every, _stretches(folder / held.file.name, start, stop)):
+            if start < stop and self._repeat(every, _stretches(folder / held.file.name, start, stop)):
                 return name
         return None
 
@@ -193,15 +204,25 @@ class RowSets:
             return np.zeros(rows.size, np.int64)
         return np.where(self._rows[places] == rows, self._times[places], 0).astype(np.int64)
 
-    def _hold(self, files: Sequence[int], pieces: Iterator[NDArray[Any]]) -> bool:
-        """Whether some files together have all rows of another, each as often."""
-        return all(
-            bool(np.all(sum(self._times_in(f, piece["row"]) for f in files) >= piece["times"])) for piece in pieces
-        )
+    def _repeat(self, files: Sequence[int], pieces: Iterator[NDArray[Any]]) -> bool:
+        """Whether some files together have all rows of another, each as often, or more of them than chance explains."""
+        total = common = twins = 0
+        for piece in pieces:
+            times = piece["times"].astype(np.int64)
+            total += int(times.sum())
+            twins += int(times[times > 1].sum())
+            common += int(np.minimum(sum(self._times_in(file, piece["row"]) for file in files), times).sum())
+            if _MANY * common < total:
+                return False
+        if common == total or total < _FIRST:
+            return common == total
+        rows = sum(int(self._times[self.borders[file] : self.borders[file + 1]].sum()) for file in files)
+        by_chance: float = 1.0 - (1.0 - twins / total) ** (rows / total)
+        return bool(2.0 * common > (1.0 + by_chance) * total)
 
 
 def repetition(found: RowSets, names: Sequence[str], folder: Path, earlier: Sequence[HeldRows]) -> str | None:
-    """Which file holds all rows of which, for the person at the terminal alone; None where none does.
+    """Which file holds rows of which, for the person at the terminal alone; None where none does.
 
     Parameters
     ----------
@@ -212,18 +233,18 @@ def repetition(found: RowSets, names: Sequence[str], folder: Path, earlier: Sequ
     """
     pair = found.repeated()
     if pair is not None:
-        return f'"{names[pair[0]]}" holds all rows of "{names[pair[1]]}"'
+        return f'"{names[pair[0]]}" holds all or most rows of "{names[pair[1]]}"'
     for held in earlier:
         name = found.holds(folder, held)
         if name is not None:
-            return f'what is new holds all rows of "{name}", which the store holds'
+            return f'what is new holds all or most rows of "{name}", which the store holds'
     return None
 
 
 def refused() -> DataError:
     """Refusal that tells a log nothing but that."""
     return DataError(
-        "The source holds all rows of one of its files once more",
+        "The source holds all or most rows of one of its files once more",
         "Each record is stored once, or its person would lose more than is charged",
         "Remove the copy, or put only new rows into a new file; the command at a terminal says which file it is. Where "
         "rows have few values and are equal by chance, say why in ingest.accept_repeated_rows",

@@ -22,7 +22,7 @@ from blockveil.pipeline.data.ingest.repeated_rows import TakenRows
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 
-REFUSED = "holds all rows of one of its files once more"
+REFUSED = "holds all or most rows of one of its files once more"
 CSV = 'kind = "csv"\nfiles = ["in"]'
 UNITS = {**grown.UNITS, "together": people.TOGETHER.format(by="sum")}
 COLUMNS = [grown.COLUMNS[1]]
@@ -164,7 +164,7 @@ def test_the_refusal_names_no_file_and_the_counts_for_the_terminal_do(tmp_path):
     with pytest.raises(DataError) as caught:
         ingest(source, lambda stage, share: None)
     assert "anna" not in str(caught.value)
-    assert source.counts.repeated == '"anna.csv" holds all rows of "bert.csv"'
+    assert source.counts.repeated == '"anna.csv" holds all or most rows of "bert.csv"'
     assert "anna" not in repr(source.counts)
 
 
@@ -231,3 +231,47 @@ def test_a_repetition_is_found_where_there_is_one_and_only_there(tmp_path_factor
         if one != other and counts[other] and counts[other] <= counts[one]
     }
     assert (pair in expected) if expected else pair is None
+
+
+def days(first, stop):
+    return pa.concat_tables([grown.day(number, 100) for number in range(first, stop)])
+
+
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize("unit", grown.UNITS)
+@pytest.mark.parametrize(("first", "refused"), [(1, True), (3, True), (4, False), (7, False)])
+def test_an_export_of_the_last_days_is_refused_where_most_of_an_earlier_one_is_in_it(
+    tmp_path, unit, append, first, refused
+):
+    put(tmp_path, "a.csv", written(days(0, 7)))
+    loaded = configured(tmp_path, unit, append)
+    if append:
+        people.run(loaded)
+    put(tmp_path, "b.csv", written(moved(days(first, first + 7))))
+    if refused:
+        with pytest.raises(DataError, match=REFUSED):
+            people.run(loaded)
+    else:
+        people.run(loaded)
+
+
+def rows_of(*files):
+    """The rows of some files, as an ingest notes them: a number for each."""
+    return [np.asarray(file, "<u8").view("S8") for file in files]
+
+
+@pytest.mark.parametrize("codes", [2, 50, 2_000])
+def test_files_of_few_codes_are_not_taken_for_one_another(tmp_path, codes):
+    rng = np.random.default_rng(codes)
+    digests = rng.integers(0, 2**63, codes).astype("<u8")
+    first, other, larger = (digests[rng.integers(0, codes, size)] for size in (1_000, 1_000, 5_000))
+    for name, pair in {"equal": (first, other), "larger": (first, larger)}.items():
+        taken = TakenRows(tmp_path / name, 0)
+        for number, rows in enumerate(rows_of(*pair)):
+            taken.add(number, rows, rows)
+        holds_all = all(Counter(pair[1].tolist())[row] >= times for row, times in Counter(pair[0].tolist()).items())
+        assert (taken.divided(2, 2**20).repeated() is not None) == holds_all
+    taken = TakenRows(tmp_path / "window", 0)
+    for number, rows in enumerate(rows_of(first, np.concatenate([first[200:], other[:200]]))):
+        taken.add(number, rows, rows)
+    assert codes < 2_000 or taken.divided(2, 2**20).repeated() is not None
