@@ -210,6 +210,64 @@ def consolidated_metadata(group):
 
 
 @case
+def metadata_with_a_number_that_is_none(group):
+    text = (group / "zarr.json").read_text()
+    (group / "zarr.json").write_text(text.replace('"attributes": {', '"attributes": {"x": NaN, "y": -Infinity,', 1))
+
+
+@case
+def metadata_with_a_number_beyond_floats(group):
+    text = (group / "zarr.json").read_text()
+    (group / "zarr.json").write_text(text.replace('"attributes": {', '"attributes": {"x": 1e999,', 1))
+
+
+@case
+def array_with_a_hidden_name(group):
+    shutil.copytree(group / "count", group / "count\u202e\x1b[2J")
+
+
+@case
+def links_that_lead_to_each_other(group):
+    (group / "one").symlink_to("two")
+    (group / "two").symlink_to("one")
+
+
+@case
+def link_to_itself_above(group):
+    (group / "covariance" / "again").symlink_to("..")
+
+
+@case
+def codec_of_a_plugin(group):
+    said, write = described(group, "mean")
+    said["codecs"] = [{"name": "numcodecs.pickle", "configuration": {}}]
+    write(said)
+
+
+@case
+def codec_named_like_a_module(group):
+    said, write = described(group, "mean")
+    said["codecs"][0] = {"name": "os.system", "configuration": {"command": "true"}}
+    write(said)
+
+
+@case
+def matrix_that_is_a_text(group):
+    return forged(group, lambda stated: stated.update(matrix="feature"))
+
+
+@case
+def errors_of_another_size(group):
+    width = zarr.open_array(group / "covariance_standard_deviation", mode="r").shape[0] + 1
+    shutil.rmtree(group / "covariance_standard_deviation")
+    zarr.open_group(group, mode="r+").create_array(
+        "covariance_standard_deviation", data=np.ones((width, width)), fill_value=float("nan"),
+        compressors=(ZstdCodec(level=1), Crc32cCodec()), dimension_names=("feature", "feature_"),
+    )  # fmt: skip
+    return forged(group)
+
+
+@case
 def several_promises_of_10_to_15(group):
     return forged(group, all_numbers(10**15))
 

@@ -27,6 +27,7 @@ from blockveil.pipeline.data.pointers import (
     require_own_place,
 )
 from blockveil.pipeline.data.release_files import opened_release
+from blockveil.pipeline.data.stated_arrays import check_stated
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
 
@@ -174,7 +175,9 @@ def stating(location: Location) -> Iterator[None]:
 
 def _open(location: Location) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any]]:
     try:
-        return opened_release(location)
+        members, attributes = opened_release(location)
+        check_stated(attributes, {name: tuple(array.shape) for name, array in members.items()})
+        return members, attributes
     except BlockveilError:
         raise
     except PermissionError:

@@ -65,7 +65,10 @@ class CheckedArrays:
 
     def finish(self) -> None:
         """Refuse arrays that no rule knows, and a release without its matrix; raises OtherArray."""
-        self.stored(str(self.stated["matrix"]), None)
+        matrix = str(self.stated["matrix"])
+        self.stored(matrix, None)
+        if f"{matrix}{DEVIATION}" not in self.arrays and "noise_of_a_step" not in self.arrays:
+            raise OtherArray(f"{matrix} has no standard deviations, so that it is no matrix of a release")
         for name in sorted(self.arrays):
             if name not in self.checked and name not in self.reasons:
                 raise OtherArray(f"{name} is no array of such a release")

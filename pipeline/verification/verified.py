@@ -36,6 +36,7 @@ from blockveil.pipeline.verification.released_arrays import ArrayCheck
 from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import Moved, stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
+from blockveil.pipeline.verification.stated_sentence import sentence_holds
 
 _NOTHING = Evidence()
 _ROUNDING = 1.0 + 1e-12
@@ -230,6 +231,8 @@ def _promise(stated: Mapping[str, Any]) -> Finding:
     parts = ((mu, f"mu {mu:.6g}"), (pure, f"a pure epsilon of {pure:.6g}"))
     loss = " and ".join(part for size, part in parts if size) or "nothing"
     words = f"a loss of {loss} has delta {float(found):.6g} at epsilon {epsilon:g}"
+    if not sentence_holds(stated):
+        return Finding("Promise", False, f"{words}; its sentence promises something else")
     return Finding("Promise", found <= Decimal(delta), f"{words}; {delta:g} is stated")
 
 

@@ -12,15 +12,19 @@ from typer.testing import CliRunner
 
 import blockveil
 from blockveil.engine.guarantees.calibration import gaussian_delta
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan import promise
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 from blockveil.pipeline.verification.verified import releases_at, verify
 from tests.forged import forged
+from tests.pipeline.budget import test_parts as parts
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.test_contribution import configured, released
 from tests.pipeline.study.test_frozen_outputs import planned
@@ -153,6 +157,8 @@ def promised_by(plan, rows=1):
         stated["mechanism"] = {**plan.public["mechanism"], **plan.public["calibration"]}
         stated["guarantee"]["contribution"]["charged_rows"] = rows
         stated["guarantee"] |= {
+            "sentence": f"{promise.sentence(plan)} {stated['guarantee']['contribution']['sentence']}",
+            "privacy_unit": plan.config.privacy.unit,
             "epsilon": plan.guarantee.epsilon,
             "delta": plan.guarantee.delta,
             "loss": plan.charge.plain,
@@ -173,9 +179,25 @@ def test_what_is_drawn_otherwise_is_recomputed_too(mechanism, rows, relation, re
     assert failing(more) == ["Noise", "Unit"]
     if relation == "add-remove":  # a record that is replaced moves twice as much
         other = altered(releases, together(change, impossible("guarantee", "neighbours", "replace-one")))
-        assert failing(other) == ["Noise", "Unit"]
+        assert failing(other) == ["Promise", "Noise", "Unit"]
     neither = altered(releases, together(change, impossible("guarantee", "neighbours", "none")))
-    assert failing(neither) == ["Noise", "Unit"]
+    assert failing(neither) == ["Promise", "Noise", "Unit"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("e^2", "e^0.2"), ("adding or removing", "replacing"), (" to it.", " to it, or nothing."), (" to it.", ""),
+     ("one person", "one city"), ("this release", "all 9 nights of this release together")],
+)  # fmt: skip
+def test_a_sentence_that_promises_something_else_is_found(old, new, releases):
+    def change(stated):
+        said = stated["guarantee"]["sentence"]
+        old_part = f"e^{stated['guarantee']['epsilon']:g}" if old.startswith("e^") else old
+        old_part = stated["guarantee"]["privacy_unit"] if old == "one person" else old_part
+        assert old_part in said
+        stated["guarantee"]["sentence"] = said.replace(old_part, new)
+
+    assert failing(altered(releases, change)) == ["Promise"]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +231,8 @@ def test_a_loss_of_a_kind_that_the_law_of_the_noise_does_not_have_is_found(law, 
         loss = {"mu": 0.0, "epsilon": 1.0} if law.endswith("2048") else {"mu": 1.0, "epsilon": 0.0}
         loss["total_variation"] = 0.0
         stated["mechanism"] |= {"sensitivity": 99.0, "scale": 99.0, "grid": law, "loss": loss}
-        stated["guarantee"] |= {"epsilon": 5.0, "loss": loss}
+        sentence = stated["guarantee"]["sentence"].replace(f"e^{stated['guarantee']['epsilon']:g}", "e^5")
+        stated["guarantee"] |= {"epsilon": 5.0, "loss": loss, "sentence": sentence}
 
     # Noise by the largest entry of a row is of no covariance, either.
     further = ["Sensitivity"] * law.startswith("K-norm")
@@ -379,3 +402,14 @@ def test_pure_parts_and_distances_of_samplers_count():
 def test_the_room_shares_no_arithmetic_with_what_made_a_release():
     room = Path(__file__).parents[3] / "pipeline" / "verification"
     assert all("blockveil.engine" not in path.read_text() for path in room.glob("*.py"))
+
+
+def test_the_sentence_of_a_part_of_the_records_holds(tmp_path):
+    loaded = parts.TestRelease()._of_bays(tmp_path)
+    Ledger(loaded.ledger_url).set_budget("people", 3.0, 1e-9, Neighbours.ADD_REMOVE, parts.UNIT)
+    parts.keep(tmp_path, 7, "bay", kind="whole")
+    outcome = parts.release(loaded, parts.DATES[0])
+    (found,) = [each for each in verify(outcome.path).findings if each.what == "Promise"]
+    assert found.holds is True
+    changed = verify(forged(outcome.path, lambda stated: stated.pop("part")))
+    assert "Promise" in failing(changed)
