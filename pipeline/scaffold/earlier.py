@@ -19,6 +19,7 @@ from blockveil.pipeline.budget.filter import NOTHING, Cap, Chargeable, Ticks
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows, LoadedIngest, load_ingest
 from blockveil.pipeline.data.ingest.known_sources import (
+    configs_in,
     overlap,
     path_name,
     readers_of,
@@ -157,16 +158,10 @@ def _candidates(base: Path, folder: Path) -> Iterator[Path]:
     """Configs that may be of an ingest of the source, the nearest first, each once."""
     seen: set[str] = set()
     folders = [folder, base, *_within(base), *_within(folder.parent)]
-    for path in [*(path for each in folders for path in _configs(each)), *remembered()]:
+    for path in [*(path for each in folders for path in configs_in(each)), *remembered()]:
         if (real := os.path.realpath(path)) not in seen:
             seen.add(real)
             yield path
-
-
-def _configs(folder: Path) -> list[Path]:
-    with suppress(OSError):
-        return sorted(folder.glob("*.toml"))[:_MOST_FOLDERS]
-    return []
 
 
 def _within(folder: Path) -> list[Path]:

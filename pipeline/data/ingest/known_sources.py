@@ -149,7 +149,7 @@ def _holds(outer: str, inner: str) -> bool:
 def readers_of(store: Path, folder: Path) -> list[LoadedConfig]:
     """Configs of releases in a folder that read a store, in the order of their names."""
     found = []
-    for path in _configs(folder):
+    for path in configs_in(folder):
         with suppress(BlockveilError, OSError):
             loaded = load_config(path)
             local = not is_remote(loaded.config.data.store)
@@ -158,7 +158,8 @@ def readers_of(store: Path, folder: Path) -> list[LoadedConfig]:
     return found
 
 
-def _configs(folder: Path) -> list[Path]:
+def configs_in(folder: Path) -> list[Path]:
+    """TOML files of a folder by name; none where it cannot be read."""
     with suppress(OSError):
         return sorted(folder.glob("*.toml"))[:_MOST_FILES]
     return []
