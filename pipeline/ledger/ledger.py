@@ -176,7 +176,7 @@ class Ledger:
             payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
             payload |= {} if approval is None else {"approval": approval.plain, "records": dict(records or {})}
             payload |= {} if stored is None else {"stored": dict(stored)}
-            payload |= same_records.found(connection, release_id, dataset, spec, part)
+            payload |= same_records.note(connection, release_id, dataset, spec, part)
             payer = None if night is None else shared_nights.paid_by(connection, release_id, spec, night)
             if payer is not None:
                 ticks, payload["continues"] = NOTHING, payer

@@ -203,9 +203,9 @@ class Mark:
         _check(os.stat(path.parent), path.parent.name, _OTHERS_WRITE)
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
-            found = os.fstat(file.fileno())
-            _check(found, path.name, _OTHERS)
-            if not stat.S_ISREG(found.st_mode):
+            state = os.fstat(file.fileno())
+            _check(state, path.name, _OTHERS)
+            if not stat.S_ISREG(state.st_mode):
                 raise _damaged()
             yield file
 
@@ -282,17 +282,17 @@ def _line(seen: Seen, *, restored: bool) -> bytes:
     return canonical_json(said) + b"\n"
 
 
-def _check(found: os.stat_result, name: str, forbidden: int) -> None:
-    mode = stat.S_IMODE(found.st_mode)
+def _check(state: os.stat_result, name: str, forbidden: int) -> None:
+    mode = stat.S_IMODE(state.st_mode)
     if mode & forbidden:
         raise StoreError(
             f'"{name}" of the ledger\'s marks has mode {mode:04o}: other accounts may use it',
             "Whoever may change a mark can hide that an older ledger was put back",
             f"Find out who used it, then run chmod {mode & ~forbidden:04o} on it",
         )
-    if found.st_uid not in (0, os.geteuid()):
+    if state.st_uid not in (0, os.geteuid()):
         raise StoreError(
-            f'"{name}" of the ledger\'s marks belongs to another account (number {found.st_uid})',
+            f'"{name}" of the ledger\'s marks belongs to another account (number {state.st_uid})',
             "Each account that releases keeps marks of its own",
             "Name a folder of this account in XDG_STATE_HOME",
         )

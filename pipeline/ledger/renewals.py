@@ -159,8 +159,8 @@ class Renewals:
         if not self.is_comparable(reserved):
             return None
         stated = reserved.payload.get("spec", {}).get("data", {}).get(name)
-        found = self.newest.get(str(reserved.charge_id), {}).get(name, stated)
-        return found if isinstance(found, str) else None
+        digest = self.newest.get(str(reserved.charge_id), {}).get(name, stated)
+        return digest if isinstance(digest, str) else None
 
     def any_of(self, reserved: Entry) -> list[str]:
         """Fingerprints in use of which one is that of a reservation whose key was lost; empty where none is known."""
@@ -211,10 +211,10 @@ def renew(connection: sa.Connection, renewal: Renewal, seen: Renewals, now: str)
     LedgerError
         A charge was reserved meanwhile, whose digests it would leave behind.
     """
-    found = Renewals.read(connection)
-    if renewal.renewal_id in found.names:
+    current = Renewals.read(connection)
+    if renewal.renewal_id in current.names:
         return
-    if (found.generation, found.newest_charge) != (seen.generation, seen.newest_charge):
+    if (current.generation, current.newest_charge) != (seen.generation, seen.newest_charge):
         raise refusals.night_meanwhile()
     append(connection, RENEWED, "", renewal.payload, now)
 
@@ -229,6 +229,6 @@ def check_open(connection: sa.Connection, standing: Sequence[Entry]) -> None:
     standing
         Nights of the series that the ledger has.
     """
-    found = Renewals.read(connection)
-    if any(not found.is_comparable(one) for one in standing):
-        raise refusals.series_key_lost(found.key_lost)
+    current = Renewals.read(connection)
+    if any(not current.is_comparable(one) for one in standing):
+        raise refusals.series_key_lost(current.key_lost)

@@ -292,25 +292,25 @@ def _give_back(connection: sa.Connection, known: dict[str, Committed], now: str)
 
     Drawn again under such a reservation, a night that was committed after the copy was made would share its charge.
     """
-    given = []
+    voided = []
     for row in connection.execute(_STANDING).mappings().all():
         one = Entry.of(dict(row))
         charge_id = str(one.charge_id)
         if charge_id in known or lookups.find(connection, charge_id)[1] is not State.RESERVED:
             continue
         append(connection, State.VOID, one.dataset, {"reason": "restored"}, now, one.release_id, charge_id, -one.ticks)
-        given.append((str(one.release_id), charge_id))
-    return tuple(given)
+        voided.append((str(one.release_id), charge_id))
+    return tuple(voided)
 
 
 def _book(connection: sa.Connection, charge: Committed, now: str) -> None:
     charge_id, of_charge = charge.charge_id, {} if charge.first is None else {"first": charge.first}
-    found = connection.execute(_OF_CHARGE, {"charge_id": charge_id}).mappings().all()
-    if [row["kind"] for row in found] == [State.RESERVED]:
+    entries = connection.execute(_OF_CHARGE, {"charge_id": charge_id}).mappings().all()
+    if [row["kind"] for row in entries] == [State.RESERVED]:
         key = {"key_check": charge.key_check}
-        append(connection, State.COMMITTED, found[0]["dataset"], key, now, found[0]["release_id"], charge_id)
+        append(connection, State.COMMITTED, entries[0]["dataset"], key, now, entries[0]["release_id"], charge_id)
         return
-    if found:  # somebody who knew of no commit has given it back
+    if entries:  # somebody who knew of no commit has given it back
         of_charge["charge"], charge_id = charge_id, hashlib.sha256(charge_id.encode()).hexdigest()[:32]
     release_id, part = charge.release_id, None if charge.part is None else Part.read(charge.part)
     if lookups.active(connection, release_id) is not None:  # drawn again meanwhile, and charged for that

@@ -31,7 +31,7 @@ _SAYING = (
 )
 
 
-def found(
+def note(
     connection: sa.Connection, release_id: str, budget: str, spec: Mapping[str, Any], part: Part | None
 ) -> dict[str, Any]:
     """What a reservation says of other data sets and budgets under which its records stand; empty where there are none.

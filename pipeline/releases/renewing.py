@@ -117,7 +117,7 @@ class _OpenedLedger:
         StoreError
             Another store of the ledger cannot be read.
         """
-        found, erased = dict[str, dict[str, str | list[str]]](), list[str]()
+        digests, erased = dict[str, dict[str, str | list[str]]](), list[str]()
         entries, keys = self.ledger.history(), (self.contents.key, new or self.contents.key)
         states = {charge: state_of(each) for charge, each in _by_charge(entries).items()}
         seen = self.contents.renewals
@@ -125,19 +125,19 @@ class _OpenedLedger:
         own = [one for one in standing if _is_of(one, change)]
         replaced, gone = _changed(change, self._wanted(own), keys)
         for one in own:
-            found[str(one.charge_id)] = self._renewed(one, replaced)
+            digests[str(one.charge_id)] = self._renewed(one, replaced)
             if not gone.isdisjoint(self._digests(one).values()):
                 erased.append(str(one.charge_id))
                 self._require_finished(one, states[one.charge_id])
         for (store, array), theirs in by_newest_store([one for one in standing if one not in own]).items():
             if store not in self.gone:
                 same = _unchanged(opened_store(store, array), self._wanted(theirs), keys)
-                found |= {str(one.charge_id): self._renewed(one, same) for one in theirs}
-        return {charge: each for charge, each in found.items() if each}, erased
+                digests |= {str(one.charge_id): self._renewed(one, same) for one in theirs}
+        return {charge: each for charge, each in digests.items() if each}, erased
 
     def _digests(self, reserved: Entry) -> dict[str, str]:
-        found = {name: self.contents.renewals.now(reserved, name) for name in _NAMES}
-        return {name: digest for name, digest in found.items() if digest is not None}
+        in_use = {name: self.contents.renewals.now(reserved, name) for name in _NAMES}
+        return {name: digest for name, digest in in_use.items() if digest is not None}
 
     def _wanted(self, charges: Sequence[Entry]) -> dict[str, set[str]]:
         return {name: {self._digests(one).get(name, "") for one in charges} - {""} for name in _NAMES}
@@ -163,10 +163,10 @@ class _OpenedLedger:
 
 
 def _by_charge(entries: Sequence[Entry]) -> dict[str | None, list[Entry]]:
-    found = dict[str | None, list[Entry]]()
+    by_charge = dict[str | None, list[Entry]]()
     for one in entries:
-        found.setdefault(one.charge_id, []).append(one)
-    return found
+        by_charge.setdefault(one.charge_id, []).append(one)
+    return by_charge
 
 
 def standing_of(entries: Sequence[Entry]) -> list[Entry]:
@@ -218,11 +218,11 @@ def by_newest_store(charges: Sequence[Entry]) -> dict[tuple[str, str], list[Entr
     for one in charges:
         if (said := one.payload.get("stored")) is not None:
             newest[_owner(one)] = said["store"], said["array"]
-    found = dict[tuple[str, str], list[Entry]]()
+    by_store = dict[tuple[str, str], list[Entry]]()
     for one in charges:
         if _owner(one) in newest:
-            found.setdefault(newest[_owner(one)], []).append(one)
-    return found
+            by_store.setdefault(newest[_owner(one)], []).append(one)
+    return by_store
 
 
 def _owner(reserved: Entry) -> str:
