@@ -21,9 +21,10 @@ BLOCKVEIL = str(watched.BIN / "blockveil")
 
 
 @pytest.fixture
-def first_day(tmp_path):
-    """Environment of somebody's first day, and what was seen of it."""
+def first_day(tmp_path, monkeypatch):
+    """Environment of somebody's first day, and what was seen of it; this process is of the same account."""
     environment = watched.clean(tmp_path, DEFAULTS)
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path(environment["HOME"]) / ".local" / "state"))
     assert not [name for name in environment if name.startswith(("DASK_", "DO_NOT"))]
     return environment, watched.Watched(Path(environment["BLOCKVEIL_WATCHED"]))
 
