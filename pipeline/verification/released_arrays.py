@@ -18,10 +18,10 @@ from blockveil.pipeline.verification.checked_arrays import CLOSE, DEVIATION, Che
 from blockveil.pipeline.verification.released_counts import cells
 from blockveil.pipeline.verification.released_directions import drawn, leading
 from blockveil.pipeline.verification.released_gradients import gradients
-from blockveil.pipeline.verification.released_tables import histograms, tables
 from blockveil.pipeline.verification.stated_grid import WINDOW, StatedGrid, Values, same
 from blockveil.pipeline.verification.stated_noise import replaces
 from blockveil.pipeline.verification.stated_rounding import coordinate_units, stated_rounding
+from blockveil.pipeline.verification.table_arrays import histograms, tables
 
 _MOST_EIGENVALUES = 512
 """Features up to which eigenvalues are computed."""
