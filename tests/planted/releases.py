@@ -21,7 +21,7 @@ MUTANTS = (
         (
             "test_a_warning_names_the_worst_case_until_somebody_says_how_many_records_are_alike",
             "blockveil.pipeline.plan.rounded:Rounded.warning",
-            "None if self.chosen else self.unusual",
+            "self.unusual if matters else None",
             "None",
         ),
     ),

@@ -105,8 +105,8 @@ MUTANTS = (
         (
             "test_noise_that_depends_on_the_records_is_refuted",
             "blockveil.pipeline.study.replay:_largest_share",
-            "_loss(path.design, here - there)",
-            "_loss(path.design, here - here)",
+            "path.units, lambda one, other: _loss(path.design, one - other)",
+            "path.units, lambda one, other: _loss(path.design, one - one)",
         ),
         (
             "test_nights_in_one_charge_spend_together_what_is_charged",
