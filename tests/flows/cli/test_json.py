@@ -126,7 +126,9 @@ CALLS = [
     "study sampling --epsilon 1 --delta 1e-5 --rate 0.01 --epochs 1 --slack 1e-6",
     "study training --data xy.npz --epsilon 1 --delta 1e-5 --rate 0.5 --epochs 1 --slack 1e-6",
 ]
-ELSEWHERE = {"approve", "bounds read", "erase", "ingest", "init", "budget split", "ledger void", "withdraw"}
+ELSEWHERE = {
+    "approve", "bounds read", "erase", "ingest", "init", "budget split", "ledger lost-key", "ledger void", "withdraw"
+}  # fmt: skip
 """Commands whose call needs more of a setting, and is below."""
 
 
@@ -207,6 +209,14 @@ def test_a_withdrawal_is_told_in_json(tmp_path):
     assert blockveil("run", loaded.path, "--no-prefect", "--date", "2026-11-20").returncode == 0
     found = answer("withdraw", loaded.path, "people/covariance/2026-11-20", "--reason", "wrong")
     assert (found["release_id"], found["reason"]) == ("people/covariance/2026-11-20", "wrong")
+
+
+def test_a_lost_key_of_digests_is_told_in_json(tmp_path):
+    loaded = support.prepare(tmp_path)
+    assert blockveil("run", loaded.path, "--no-prefect", "--date", "2026-11-20").returncode == 0
+    (key,) = (tmp_path / "keys" / "content").iterdir()
+    key.unlink()
+    assert answer("ledger", "lost-key", loaded.path, "--by", "Ann", "--why", "a lost disk")
 
 
 def test_an_ingest_tells_what_it_made_in_json(tmp_path):

@@ -153,7 +153,8 @@ def test_all_releases_below_an_address_are_verified(bucket, address):
     here = f"{address}/2026-11-20.json"
     for place in (bucket, f"{bucket}/people", f"{address}/"):
         assert here in releases_at(place)
-        assert all(verify(each).holds for each in releases_at(place))
+        found = [{line.what: line.holds for line in verify(each).findings} for each in releases_at(place)]
+        assert all(each["Content"] and each["Place"] for each in found)
     assert releases_at(here) == [here]
     with pytest.raises(StoreError, match="holds no release"):
         releases_at(f"{bucket}/nothing")
