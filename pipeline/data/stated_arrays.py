@@ -1,4 +1,4 @@
-"""What every reader of a release relies on: its matrix is among its arrays, errors have sizes of their own numbers.
+"""What every reader of a release relies on: its matrix is among its arrays, and errors of it have its size.
 
 Readers show texts and take memory by sizes, so that both are looked at before anything is shown.
 """
@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from blockveil.pipeline.base.foreign_files import NotPlain
-from blockveil.pipeline.base.printable import one_line
 
 _TEXTS = ("release_id", "title", "dataset", "name", "logical_date", "matrix")
 _TABLES = ("query", "guarantee", "mechanism")
@@ -33,7 +32,7 @@ def check_stated(attributes: Mapping[str, Any], shapes: Mapping[str, Shape]) -> 
     Raises
     ------
     NotPlain
-        It has no such matrix, an array has another size, or a text or table is none.
+        It has no such matrix, errors of the matrix have another size, or a text or table is none.
     """
     for key in _TEXTS:
         if key in attributes and not _is_text(attributes[key], _MOST_TEXT):
@@ -43,11 +42,12 @@ def check_stated(attributes: Mapping[str, Any], shapes: Mapping[str, Shape]) -> 
             raise NotPlain(f"its {key} is no table")
     if not _is_text(attributes.get("guarantee", {}).get("sentence", ""), _MOST_SENTENCE):
         raise NotPlain(f"its promise is no text of at most {_MOST_SENTENCE:,} characters")
-    if "matrix" in attributes and attributes["matrix"] not in shapes:
-        raise NotPlain("the matrix that it names is none of its arrays")
-    for name, shape in shapes.items():
-        if name.endswith(_DEVIATION) and shapes.get(name.removesuffix(_DEVIATION), shape) != shape:
-            raise NotPlain(f"{one_line(name)} has another size than the array that it is of")
+    if "matrix" in attributes:
+        matrix = attributes["matrix"]
+        if matrix not in shapes:
+            raise NotPlain("the matrix that it names is none of its arrays")
+        if shapes.get(f"{matrix}{_DEVIATION}", shapes[matrix]) != shapes[matrix]:
+            raise NotPlain("errors of its matrix have another size than it has")
 
 
 def _is_text(value: Any, most: int) -> bool:
