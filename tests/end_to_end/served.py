@@ -23,7 +23,7 @@ import pytest
 from blockveil.flows.service import login
 from tests.prefect_tables import tables
 
-PATIENCE = 300.0
+PATIENCE = 600.0
 """Seconds to wait for a step. It takes a few; a machine may be busy, and a broken one never does it."""
 
 COMMAND = [sys.executable, "-c", "from blockveil.flows.cli import main; main()"]
