@@ -170,7 +170,7 @@ def test_what_gives_no_directions_is_refused_in_words(tmp_path):
         noise_directions.save(found, tmp_path / "w.npy")
     with pytest.raises(StoreError):
         noise_directions.principal_directions(tmp_path / "nothing")
-    other = forged(outcome.path, lambda stated: stated.update(matrix="counts"))
+    other = forged(outcome.path, lambda stated: stated.update(matrix="mean"))
     with pytest.raises(ConfigError, match="rows or published directions"):
         noise_directions.principal_directions(other)
 
