@@ -262,7 +262,7 @@ def test_a_release_whose_attributes_somebody_has_changed_stops_nothing(people, t
     assert made.releases == 2
     assert (tmp_path / "site/people/covariance/2026-11-21.html").is_file()
     (pointer,) = (people.output_root / "people/covariance").glob("2026-11-20.json")
-    with pytest.raises(StoreError, match="states of itself|is no table"):
+    with pytest.raises(StoreError, match=r"states of itself|is no table"):
         write_report(pointer, output=tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 
