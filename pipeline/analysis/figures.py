@@ -37,7 +37,7 @@ def spectrum(release: Shown) -> Figure:
     facts = Facts(release)
     if not facts.has_spectrum:
         raise ConfigError(
-            f"The {facts.label} of this release say nothing by their spectrum",
+            f"The spectrum of the {facts.label} of this release says nothing",
             f"It is shown of matrices of {FEWEST_DIRECTIONS} rows and columns or more, and not of totals or directions",
             "Use pca, which states the error of each direction",
         )
