@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from blockveil.pipeline.base.printable import visible
 from blockveil.pipeline.verification.stated_noise import replaces
 from blockveil.pipeline.verification.stated_numbers import stated_count, stated_number
-
-_OF_A_PART = " It is of the records of "
 
 
 def sentence_holds(stated: Mapping[str, Any]) -> bool:
@@ -34,8 +33,14 @@ def sentence_holds(stated: Mapping[str, Any]) -> bool:
         f"conclusion drawn from {drawn} by at most e^{stated_number(promise, 'epsilon'):g} and adds at most "
         f"{stated_number(promise, 'delta'):g} to it."
     )
-    end, said = f" {promise['contribution']['sentence']}", str(promise["sentence"])
-    if not said.startswith(numbers) or not said.endswith(end) or len(said) < len(numbers) + len(end):
-        return False
-    between = said[len(numbers) : len(said) - len(end)]
-    return between.startswith(_OF_A_PART) if "part" in stated else not between
+    return bool(promise["sentence"] == f"{numbers}{_of_a_part(stated)} {promise['contribution']['sentence']}")
+
+
+def _of_a_part(stated: Mapping[str, Any]) -> str:
+    if "part" not in stated:
+        return ""
+    column, equals = visible(str(stated["part"]["column"])), visible(str(stated["part"]["equals"]))
+    return (
+        f" It is of the records of {column} = {equals} alone, and as each unit has one record, with one {column}, the "
+        f"budget counts such releases once, for the {column} that costs most."
+    )

@@ -411,5 +411,13 @@ def test_the_sentence_of_a_part_of_the_records_holds(tmp_path):
     outcome = parts.release(loaded, parts.DATES[0])
     (found,) = [each for each in verify(outcome.path).findings if each.what == "Promise"]
     assert found.holds is True
-    changed = verify(forged(outcome.path, lambda stated: stated.pop("part")))
-    assert "Promise" in failing(changed)
+    place = forged(outcome.path, lambda stated: stated["part"].update(equals="8"))
+    assert "Promise" in failing(verify(place))
+    place = forged(place, lambda stated: stated["part"].update(equals="7"))
+    assert "Promise" not in failing(verify(place))
+    more = {"sentence": f"{stated_promise(place)} In truth it is e^0.01."}
+    assert "Promise" in failing(verify(forged(place, lambda stated: stated["guarantee"].update(more))))
+
+
+def stated_promise(place):
+    return json.loads((place / "zarr.json").read_text())["attributes"]["guarantee"]["sentence"]
