@@ -105,8 +105,15 @@ def noise_norm(
 def _of_rows(matrix: ReleasedMatrix, rows: Array, shape: NoiseShape) -> float:
     """Level of ``D M D`` with D these sizes and M independent noise in units of rows and columns."""
     wide, largest = max(1.0, math.sqrt(2.0) * shape.off_diagonal), float(rows.max())
-    mean = wide * largest * math.sqrt(2.0 * float(rows @ rows))
+    # With a = D u and b = D v, |aa' - bb'|_F^2 <= 2 max|a|^2 |a - b|^2 + (|a|^2 - |b|^2)^2: compared (Sudakov-Fernique)
+    # with sqrt(2) max|a| g.a + |a|^2 z of normal g and z, whose largest value has at most this mean.
+    mean = wide * (largest * math.sqrt(2.0 * float(rows @ rows)) + _uneven(largest**2 - float(rows.min()) ** 2))
     return _held(matrix, mean, wide * largest**2, largest**2 * math.sqrt(shape.squares), _OUTSIDE)
+
+
+def _uneven(squares: float) -> float:
+    """Mean of the larger of ``squares z`` and 0 for a normal z: what lengths add whose squares differ by so much."""
+    return squares / math.sqrt(2.0 * math.pi)
 
 
 def _held(matrix: ReleasedMatrix, mean: float, widest: float, frobenius: float, outside: float) -> float:
@@ -134,7 +141,7 @@ def _of_covariance(matrix: ReleasedMatrix, alone: NoiseAlone, units: Array) -> f
     longest = _longest_mean(np.linalg.norm(means), sums, ratio.count, laplace_rate(matrix.attributes["mechanism"]))
     # |D|^2 and |D|_F^2 of D = (diagonal, mean): a diagonal and one more row.
     widest, total = float(own.max()) + count * longest**2, float(own.sum()) + count * longest**2
-    mean = math.sqrt(2.0 * widest * total)
+    mean = math.sqrt(2.0 * widest * total) + _uneven(widest)
     return _held(matrix, wide * mean, wide * widest, math.inf, _OUTSIDE - _OF_MEANS)
 
 
