@@ -215,10 +215,10 @@ def test_the_commands_of_the_units_release_a_night_on_an_encrypted_cluster_with_
         team = Served(server, f"http://127.0.0.1:{port}", tmp_path / "server.log")
         team.wait(lambda: team.ask("/health"), "the server does not answer")
 
-        def tool(*words):
+        def tool(*words, **more):
             return subprocess.run(
                 words,
-                env={**environment, **client},
+                env={**environment, **client, **more},
                 cwd=tmp_path,
                 capture_output=True,
                 text=True,
@@ -232,12 +232,25 @@ def test_the_commands_of_the_units_release_a_night_on_an_encrypted_cluster_with_
         again = tool(*COMMAND, "deploy", str(configs))
         assert again.returncode == 0, again.stderr
         topology.start("worker", tmp_path / "worker.log", **client)
-        done = tool(
-            str(BIN / "prefect"), "deployment", "run", "release/people", "-p", "logical_date=2026-11-20", "--watch"
+        night = (
+            str(BIN / "prefect"),
+            "deployment",
+            "run",
+            "release/people",
+            "-p",
+            "logical_date=2026-11-20",
+            "--watch",
         )
-        assert "Completed" in done.stdout, done.stdout + done.stderr + (tmp_path / "worker.log").read_text()[-3000:]
+        refused = tool(*night)  # the worker's account has not seen the ledger, in which a budget was set from another
+        assert refused.returncode == 1
+        assert "finished in state 'LedgerProblem'" in refused.stdout
+        known = {"XDG_STATE_HOME": str(state / "state")}
+        attested = tool(*COMMAND, "ledger", "attest", str(path), "--by", "J. Doe", "--why", "a new worker", **known)
+        assert attested.returncode == 0, attested.stderr
+        done = tool(*night)
+        assert done.returncode == 0, done.stdout + done.stderr + (tmp_path / "worker.log").read_text()[-3000:]
         kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history()]
-        assert kinds == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+        assert kinds == ["BUDGET", "ATTESTED", "RESERVED", "COMMITTED", "RELEASED"]
         for log in tmp_path.glob("*.log"):
             assert str(support.CANARY) not in log.read_text()
             assert "a password of the team" not in log.read_text()

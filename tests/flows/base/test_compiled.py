@@ -267,7 +267,7 @@ def test_large_work_alone_is_prepared_before_it_begins(cache, tmp_path, monkeypa
 
 
 def in_use():
-    kernels = [kernel for both in one_pass._in_use for kernel in (both.moved, both.nearest)]
+    kernels = [kernel for both in one_pass._in_use for kernel in (both.moved, both.finely_moved, both.nearest)]
     halves = [kernel for both in compiled_halves._in_use for kernel in (both.split, both.fold)]
     return [kernel.__module__ for kernel in [*kernels, *compiled_levels._in_use, *halves]]
 
@@ -278,6 +278,6 @@ def test_workers_have_compiled_code_before_their_first_task(cache, tmp_path, mon
     with computing.open_compute(support.prepare(tmp_path, cluster="local")) as compute:
         found = compute._client.run(in_use)
     assert found
-    modules = ["blockveil.engine.records.one_pass"] * 2 + ["blockveil.engine.noise.compiled_levels"]
+    modules = ["blockveil.engine.records.record_kernels"] * 3 + ["blockveil.engine.noise.compiled_levels"]
     modules += ["blockveil.engine.answers.compiled_halves"] * 2
-    assert all(names == modules for names in found.values())
+    assert list(found.values()) == [modules] * len(found)
