@@ -159,9 +159,10 @@ class KeyStore(NoiseKeys):
             if len(secret) == SECRET_BYTES:
                 return secret
             failure = StoreError(
-                "A noise key is damaged",
-                f"It has {SECRET_BYTES} bytes",
-                "Restore the key store, or release another date",
+                f'"{path.name}" in the key store is damaged',
+                f"A key has {SECRET_BYTES} bytes",
+                "Restore it from a copy; where there is none, remove it and run again: the key counts as lost then, and "
+                "the next message says what to do",
             )
         raise failure
 

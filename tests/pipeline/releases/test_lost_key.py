@@ -104,6 +104,25 @@ def test_a_night_that_was_begun_under_the_lost_key_is_given_back_refused_or_seal
         assert run(loaded, 1).resumed is None
 
 
+def test_a_damaged_key_that_is_removed_as_the_refusal_says_counts_as_lost(tmp_path):
+    loaded = of_persons(tmp_path, "")
+    grow_by_person(tmp_path, 0)
+    run(loaded, 0)
+    (key,) = (tmp_path / "keys" / "content").iterdir()
+    key.write_bytes(b"half of it")
+    with pytest.raises(StoreError, match="is damaged") as refused:
+        run(loaded, 1)
+    assert key.name in str(refused.value)
+    assert "remove it and run again" in refused.value.remedy
+    assert isinstance(lost_key_command(loaded).exception, StoreError)
+    key.unlink()
+    with pytest.raises(KeyLost):
+        run(loaded, 1)
+    assert lost_key_command(loaded).exit_code == 0
+    grow_by_person(tmp_path, 1)
+    run(loaded, 1)
+
+
 def test_a_key_that_is_there_is_not_replaced(tmp_path):
     loaded = of_persons(tmp_path)
     with pytest.raises(LedgerError, match="is not lost"):
