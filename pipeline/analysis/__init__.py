@@ -7,7 +7,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.export`: Writes the numbers of a release for other programs
 * :mod:`.figures`: Pictures of a release as matplotlib figures, for a notebook or a file
 * :mod:`.fits`: A regression and principal components of a release, with labels and errors
-* :mod:`.joint_noise`: The moments of a release with the law of their noise, as far as the release states it
+* :mod:`.joint_noise`: Features of a release by name, and how far an interval of its noise reaches
 * :mod:`.labelled`: Arrays of a release as pandas and xarray objects, with names on every axis
 * :mod:`.linear_classifier`: A classifier that follows from a released covariance, at no charge
 * :mod:`.model_files`: Files of a trained model for other programs: NumPy's npz, and ONNX in double precision

@@ -13,13 +13,14 @@ from blockveil.engine.estimates import correlations
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import NoisyMoments
 from blockveil.pipeline.analysis import labelled
-from blockveil.pipeline.analysis.joint_noise import Names, covariances, listed, means, moments_of, positions
+from blockveil.pipeline.analysis.joint_noise import Names, covariances, listed, means, positions
 from blockveil.pipeline.analysis.released_tables import TableResults
 from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.nearest import among
 from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.report.matrix import Shown
+from blockveil.pipeline.report.released_moments import moments_of
 
 
 class EstimatedResults(TableResults):

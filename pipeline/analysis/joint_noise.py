@@ -1,105 +1,20 @@
-"""The moments of a release with the law of their noise, as far as the release itself states it."""
+"""Features of a release by name, and how far an interval of its noise reaches."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-import numpy as np
 from scipy.special import ndtri
 
-from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
+from blockveil.engine.estimates.noisy_moments import Array, cross_products
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.nearest import among
-from blockveil.pipeline.report.alone import laplace_rate, mixed
+from blockveil.pipeline.report.alone import laplace_rate
 from blockveil.pipeline.report.matrix import Shown
 
 Names = str | Sequence[str]
 """Features by name, or one alone."""
-
-MOST_FEATURES = 1000
-"""Errors of derived statistics take a few numbers for each pair of pairs of features."""
-
-
-def moments_of(release: Shown, what: str) -> NoisyMoments:
-    """Second moment of a release, about its origin, with the variance of each entry's noise.
-
-    Parameters
-    ----------
-    release
-        A covariance, a second moment, or principal directions that follow from one.
-    what
-        What it is for, for messages.
-
-    Raises
-    ------
-    ConfigError
-        The release holds no second moment, or does not state how the noise of its entries is related.
-    """
-    arrays, attributes = release.arrays, release.attributes
-    if "second_moment" not in arrays or "second_moment_standard_deviation" not in arrays:
-        raise ConfigError(
-            f"This release of {str(attributes.get('matrix'))[:40]} holds no second moment",
-            f"{what} needs a covariance or second moment, not so large that it was published in blocks",
-            "Open such a release; of a larger one, Release.leading gives the leading directions",
-        )
-    size = int(arrays["second_moment"].shape[0])
-    if size > MOST_FEATURES:
-        raise ConfigError(
-            f"This release has {size:,} features",
-            f"{what} is computed for {MOST_FEATURES:,} at most",
-            "Release fewer; Release.leading gives the leading directions of any number",
-        )
-    if mixed(attributes):
-        raise ConfigError(
-            "The noise of this release is related between features by a matrix that the release does not hold",
-            f"{what} comes with errors that account for the noise, which need it",
-            "Release with a box, a ball or an ellipsoid by its axes and without directions; or use Release.array",
-        )
-    matrix, deviation = (
-        np.asarray(arrays[name][...], np.float64) for name in ("second_moment", "second_moment_standard_deviation")
-    )
-    origin = np.asarray(attributes.get("origin", np.zeros(size)), np.float64)
-    if "count" not in arrays or "mean" not in arrays:
-        return _about_the_origin(matrix, deviation, origin, _shared(attributes))
-    return _with_constant(release, matrix, deviation, origin, _shared(attributes))
-
-
-def _shared(attributes: Mapping[str, Any]) -> int:
-    """How many numbers, each with the noise of one entry, all entries of the diagonal have in common."""
-    return int(attributes.get("mechanism", {}).get("diagonal", {}).get("shared", 0))
-
-
-def _about_the_origin(matrix: Array, deviation: Array, origin: Array, shared: int) -> NoisyMoments:
-    """Without a constant coordinate."""
-    if not shared:
-        return NoisyMoments(matrix, deviation**2, False, origin)
-    variance, own = deviation**2, np.diagonal(deviation)
-    np.fill_diagonal(variance, own**2 / (1.0 + shared))
-    return NoisyMoments(matrix, variance, False, origin, own * math.sqrt(shared / (1.0 + shared)))
-
-
-def _with_constant(release: Shown, matrix: Array, deviation: Array, origin: Array, shared: int) -> NoisyMoments:
-    """The constant coordinate in front: count and sums, from which the release made its ratios; sums share nothing."""
-    names = ("count", "count_standard_deviation", "mean", "mean_standard_deviation")
-    count, noise, mean, of_mean = (np.asarray(release.arrays[name][...], np.float64) for name in names)
-    # What sums were divided by: see engine/estimates/matrices.py.
-    divisor = max(float(count), float(noise), 1.0)
-    shift = mean - origin
-    sums = np.maximum((of_mean * divisor) ** 2 - (shift * float(noise)) ** 2, 0.0)
-    whole, variance = (np.zeros((mean.size + 1, mean.size + 1)) for _ in range(2))
-    whole[0, 0], variance[0, 0] = divisor, float(noise) ** 2
-    whole[0, 1:] = whole[1:, 0] = shift * divisor
-    variance[0, 1:] = variance[1:, 0] = sums
-    features = _about_the_origin(matrix, deviation, origin, shared)
-    whole[1:, 1:], variance[1:, 1:] = matrix, features.variance
-    common = None if features.common is None else np.concatenate([[0.0], features.common])
-    times = int(release.attributes.get("mechanism", {}).get("diagonal", {}).get("times", 0))
-    if common is not None and times:
-        parts = shared * times**2
-        variance[0, 0], common[0] = variance[0, 0] / (1.0 + parts), float(noise) * math.sqrt(parts / (1.0 + parts))
-    return NoisyMoments(whole, variance, True, origin, common)
 
 
 def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:

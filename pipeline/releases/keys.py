@@ -161,7 +161,7 @@ class KeyStore(NoiseKeys):
             failure = StoreError(
                 f'"{path.name}" in the key store is damaged',
                 f"A key has {SECRET_BYTES} bytes",
-                "Restore it from a copy; where there is none, remove it and run again: the key counts as lost then, and "
+                "Restore it from a copy; where there is none, remove it and run again: it counts as lost then, and "
                 "the next message says what to do",
             )
         raise failure

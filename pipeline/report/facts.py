@@ -42,6 +42,8 @@ class Facts:
 
     Attributes
     ----------
+    release
+        The release.
     attributes
         Attributes of the release.
     matrix
@@ -54,7 +56,7 @@ class Facts:
     """
 
     def __init__(self, release: Shown, together: Together | None = None) -> None:
-        self.together = together
+        self.release, self.together = release, together
         self.attributes: dict[str, Any] = release.attributes
         self.matrix = ReleasedMatrix(release)
         self._made: dict[str, Any] = {}

@@ -32,7 +32,10 @@ FEW = 40
 """Rows of a table that a reader is shown without opening it."""
 
 _PLUS_MINUS = "The number after ± is the standard deviation of the noise that was added for privacy."
-_AT_MOST = "The number after ± is at most the standard deviation of the noise that was added for privacy."
+_AT_MOST = (
+    "The number after ± is at most the standard deviation of the noise that was added for privacy; ∞ says that it is "
+    "too large beside the variances to be stated."
+)
 
 
 TOGETHER, BUDGET = "together", "budget"

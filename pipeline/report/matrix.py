@@ -96,7 +96,6 @@ class ReleasedMatrix:
         self.shape = prod(self._stored[: self._down]), prod(self._stored[self._down :])
         axes = self._axes()
         self.symmetric = len(axes) == 2 and axes[1] == f"{axes[0]}_" and self.shape[0] == self.shape[1]
-        self.shown = f"{self.kind}_psd" if self.symmetric and f"{self.kind}_psd" in self._arrays else self.kind
 
     @property
     def entries(self) -> int:
@@ -116,13 +115,12 @@ class ReleasedMatrix:
         """Released entries, shape (rows, columns)."""
         return self._read(self.kind, rows, columns)
 
-    def bands(self, tile: EntriesTile) -> Iterator[tuple[EntriesTile, Array, Array, Array]]:
-        """Some rows of a tile at a time: their entries, the standard deviations of the noise, and what a picture shows.
+    def bands(self, tile: EntriesTile) -> Iterator[tuple[EntriesTile, Array, Array]]:
+        """Some rows of a tile at a time: their entries, and the standard deviations of the noise.
 
         All are read once, and a band is worked on in a core's cache. A tile on the diagonal stays whole.
         """
         stated, value = self._arrays[f"{self.kind}_standard_deviation"], self.value(tile.rows, tile.columns)
-        shown = value if self.shown == self.kind else self.shown_value(tile.rows, tile.columns)
         derived = stated if isinstance(stated, DerivedDeviations) else None
         stored = None if derived is not None else self.deviation(tile.rows, tile.columns)
         top, bottom = tile.rows
@@ -135,7 +133,7 @@ class ReleasedMatrix:
             else:
                 assert stored is not None  # noqa: S101 - for the type checker
                 deviation = stored[own]
-            yield EntriesTile(rows, tile.columns, tile.mirrored), value[own], deviation, shown[own]
+            yield EntriesTile(rows, tile.columns, tile.mirrored), value[own], deviation
 
     def signal(self, rows: Span, columns: Span) -> Array:
         """Released entries less what is released without records: the public origin of records, else zero."""
@@ -149,13 +147,9 @@ class ReleasedMatrix:
         """Standard deviation of the noise of entries, shape (rows, columns)."""
         return self._read(f"{self.kind}_standard_deviation", rows, columns)
 
-    def shown_value(self, rows: Span, columns: Span) -> Array:
-        """What a picture shows: the positive semi-definite version where there is one."""
-        return self._read(self.shown, rows, columns)
-
     def diagonal(self, name: str) -> Array:
-        """Diagonal of a symmetric array, by its name among ``kind``, ``shown`` and ``deviation``."""
-        array = {"kind": self.kind, "shown": self.shown, "deviation": f"{self.kind}_standard_deviation"}[name]
+        """Diagonal of a symmetric array, its entries (``kind``) or their noise (``deviation``)."""
+        array = {"kind": self.kind, "deviation": f"{self.kind}_standard_deviation"}[name]
         if array not in self._diagonals:
             spans = [(start, min(start + CHUNK_SIDE, self.shape[0])) for start in range(0, self.shape[0], CHUNK_SIDE)]
             found = np.concatenate([np.diagonal(self._read(array, span, span)) for span in spans])

@@ -73,7 +73,7 @@ class Sources:
 
     def __init__(self, facts: Facts) -> None:
         kind, matrix = facts.kind, facts.matrix
-        names = [kind, f"{kind}_standard_deviation", matrix.shown]
+        names = [kind, f"{kind}_standard_deviation"]
         for name in matrix.vectors():
             names += [name, f"{name}_standard_deviation"]
         names += [] if matrix.array("eigenvalues") is None else ["eigenvalues"]

@@ -2,21 +2,26 @@
 
 A variance has the square of that unit, and a covariance the product of two. So a reader is shown standard deviations
 and correlations. Their noise is of first order in that of the released numbers: of a standard deviation s with variance
-v it is ``noise(v) / (2 s)``, and of a correlation ``r = c / (s t)`` with variances v and w at most ``noise(c) / (s t) +
-|r| / 2 (noise(v) / v + noise(w) / w)``, whatever noise these share, because the standard deviation of a sum never
+v it is ``noise(v) / (2 s)``, and of a correlation what :func:`.correlations.correlation` states. Where that cannot be
+had, as of a matrix in blocks, that of ``r = c / (s t)`` with variances v and w is at most ``noise(c) / (s t) + |r| / 2
+(noise(v) / v + noise(w) / w)``, whatever noise these share, because the standard deviation of a sum never
 exceeds the sum of standard deviations.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from blockveil.engine.estimates import correlations
+from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.facts import LONGEST_TABLE, Facts, estimates
 from blockveil.pipeline.report.matrix import Array
+from blockveil.pipeline.report.released_moments import moments_of
 from blockveil.pipeline.report.scan import ReleasedEntry
 
 PLAIN = 12
@@ -153,13 +158,28 @@ def _reach(facts: Facts, variance: Array, deviation: Array) -> Array:
 
 def strongest(facts: Facts) -> list[dict[str, str]]:
     """The strongest of the entries that stand out, as correlations where they are covariances."""
-    if not facts.matrix.symmetric:
-        entries = facts.scan.strongest
-        return [{"entry": facts.where(entry), "released": measured(entry.value, entry.deviation)} for entry in entries]
-    variance, deviation = facts.matrix.diagonal("kind"), facts.matrix.diagonal("deviation")
-    what = "correlation" if facts.kind == "covariance" else "as a share of the two diagonal entries"
     found = facts.scan.strongest
-    return [{"pair": facts.where(e), what: measured(e.relative, ratio_noise(e, variance, deviation))} for e in found]
+    if not facts.matrix.symmetric:
+        return [{"entry": facts.where(entry), "released": measured(entry.value, entry.deviation)} for entry in found]
+    what = "correlation" if facts.kind == "covariance" else "as a share of the two diagonal entries"
+    noise = _ratio_errors(facts, found)
+    return [
+        {"pair": facts.where(entry), what: measured(entry.relative, error)}
+        for entry, error in zip(found, noise, strict=True)
+    ]
+
+
+def _ratio_errors(facts: Facts, entries: Sequence[ReleasedEntry]) -> list[float]:
+    """Standard deviation of the noise of ratios to the diagonal: as the Python call states it, else at most."""
+    try:
+        moments = moments_of(facts.release, "An error")
+    except ConfigError:
+        moments = None
+    if moments is None or moments.constant != (facts.kind == "covariance"):
+        variance, deviation = facts.matrix.diagonal("kind"), facts.matrix.diagonal("deviation")
+        return [ratio_noise(entry, variance, deviation) for entry in entries]
+    error = correlations.correlation(moments).standard_deviation
+    return [float(error[entry.row, entry.column]) for entry in entries]
 
 
 def ratio_noise(entry: ReleasedEntry, variance: Array, deviation: Array) -> float:

@@ -111,14 +111,14 @@ def noise_units(matrix: ReleasedMatrix, *, even: bool = False) -> tuple[Array, A
 
 
 def unit_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone) -> Array:
-    """Scale by row that gives the shown version of a symmetric matrix a unit diagonal.
+    """Scale by row that gives a symmetric matrix a unit diagonal.
 
     It is 0 where the released diagonal entry is not clearly positive: a ratio to what may be noise says nothing.
     """
-    shown, value, deviation = (matrix.diagonal(name) for name in ("shown", "kind", "deviation"))
+    value, deviation = matrix.diagonal("kind"), matrix.diagonal("deviation")
     along = np.arange(value.size)
-    known = (shown > 0) & (value > alone.reach(along, along, value, deviation))
-    return np.where(known, 1.0 / np.sqrt(np.where(known, shown, 1.0)), 0.0)
+    known = value > alone.reach(along, along, value, deviation)
+    return np.where(known, 1.0 / np.sqrt(np.where(known, value, 1.0)), 0.0)
 
 
 def scan(matrix: ReleasedMatrix) -> Scan:
@@ -192,11 +192,11 @@ class _Pass:
         """What the bands of a tile add; changes nothing, so that several may be looked at side by side."""
         return [self._look(*band) for band in self._matrix.bands(tile)]
 
-    def _look(self, tile: EntriesTile, value: Array, deviation: Array, shown: Array) -> _Seen:
+    def _look(self, tile: EntriesTile, value: Array, deviation: Array) -> _Seen:
         matrix, rows, columns = self._matrix, slice(*tile.rows), slice(*tile.columns)
         signal = matrix.centred(value, tile.rows, tile.columns)
-        if self._scale is not None:
-            shown = _times(shown, self._scale[rows], self._scale[columns])
+        scale = self._scale
+        shown = value if scale is None else _times(value, scale[rows], scale[columns])
         weights = self._weights[0][rows], self._weights[1][columns]
         units = self._units[0][rows], self._units[1][columns]
         stands = self._alone.stands(tile.rows[0], tile.columns[0], signal, deviation)

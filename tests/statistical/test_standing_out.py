@@ -166,6 +166,7 @@ def test_covariances_of_two_nights_without_a_change_are_no_changes_however_uncer
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_scale_of_differences_five_percent_too_small_is_found_out():
     """The simultaneous band of all entries, where counts are certain and the differences next to Gaussian."""
     rng, trials, d = np.random.default_rng(37), 2000, 30

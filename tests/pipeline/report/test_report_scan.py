@@ -37,9 +37,8 @@ def symmetric(d, seed=1):
     value = np.triu(noise) + np.triu(noise, 1).T
     value[: d // 2, : d // 2] += 3.0
     np.fill_diagonal(value, np.where(np.arange(d) % 4 == 1, value.diagonal(), np.abs(value.diagonal()) + 9.0))
-    psd = value @ value.T + np.eye(d)
     axes = ("feature", "feature_")
-    arrays = {"m": value, "m_standard_deviation": deviation, "m_psd": psd}
+    arrays = {"m": value, "m_standard_deviation": deviation}
     return Plain(arrays, dict.fromkeys(arrays, axes))
 
 
@@ -81,7 +80,7 @@ def test_a_symmetric_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, mon
     monkeypatch.setattr("blockveil.pipeline.report.cells.CELLS", 12)
     release = symmetric(d)
     found = scan(ReleasedMatrix(release))
-    value, deviation, psd = (release.arrays[name] for name in ("m", "m_standard_deviation", "m_psd"))
+    value, deviation = (release.arrays[name] for name in ("m", "m_standard_deviation"))
     upper = np.triu_indices(d)
     held = upper[0].size + (0 if d <= 12 else 12 * 13 // 2)
     assert found.alone.held == held
@@ -92,8 +91,8 @@ def test_a_symmetric_matrix_by_tiles_gives_what_the_whole_gives(small_tiles, mon
     assert found.diagonal.outside == np.count_nonzero(np.diagonal(stands))
     assert found.beyond_two == np.count_nonzero((np.abs(value) > 2 * deviation)[upper])
     known = np.diagonal(stands & (value > 0))
-    size = np.where(known, np.sqrt(np.diagonal(psd)), np.inf)
-    shown = psd / np.outer(size, size)
+    size = np.where(known, np.sqrt(np.abs(np.diagonal(value))), np.inf)
+    shown = value / np.outer(size, size)
     weight = known / np.sqrt(np.diagonal(deviation))
     weights = np.outer(weight, weight)
     expected, clear = whole_cells(shown, value * weights, (deviation * weights) ** 2, sidak(held), mirrored=True)
