@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from blockveil.pipeline.base.printable import visible
+from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.verification.stated_noise import replaces
 from blockveil.pipeline.verification.stated_numbers import stated_count, stated_number
 
 
 def sentence_holds(stated: Mapping[str, Any]) -> bool:
-    """Whether it is that of the stated epsilon, delta, neighbours, unit and nights, and how rows were bounded.
+    """Whether it is that of the stated epsilon, delta, neighbours, unit, nights and bound of a unit's rows.
 
     Parameters
     ----------
@@ -33,7 +34,10 @@ def sentence_holds(stated: Mapping[str, Any]) -> bool:
         f"conclusion drawn from {drawn} by at most e^{stated_number(promise, 'epsilon'):g} and adds at most "
         f"{stated_number(promise, 'delta'):g} to it."
     )
-    return bool(promise["sentence"] == f"{numbers}{_of_a_part(stated)} {promise['contribution']['sentence']}")
+    bounded = Contribution.read(promise)
+    if bounded.rows > bounded.charged_rows or bounded.facts() != promise["contribution"]:
+        return False
+    return bool(promise["sentence"] == f"{numbers}{_of_a_part(stated)} {bounded.sentence}")
 
 
 def _of_a_part(stated: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import promise
 from blockveil.pipeline.plan.planning import make_plan
@@ -80,7 +81,7 @@ def test_a_unit_of_several_rows_verifies_and_one_more_row_is_found(tmp_path, mec
     (unit,) = [finding for finding in found.findings if finding.what == "Unit"]
     assert unit.words == "one person is charged for 20 rows"
     more = altered(outcome.path.parent, lambda stated: stated["guarantee"]["contribution"].update(charged_rows=21))
-    assert failing(more) == ["Noise", "Unit"]
+    assert failing(more) == ["Promise", "Noise", "Unit"]
 
 
 @pytest.mark.parametrize(
@@ -155,9 +156,10 @@ def promised_by(plan, rows=1):
     def change(stated):
         stated["query"] = plan.public["query"]
         stated["mechanism"] = {**plan.public["mechanism"], **plan.public["calibration"]}
-        stated["guarantee"]["contribution"]["charged_rows"] = rows
+        bounded = Contribution(plan.config.privacy.unit, rows, rows, "declared", False)
         stated["guarantee"] |= {
-            "sentence": f"{promise.sentence(plan)} {stated['guarantee']['contribution']['sentence']}",
+            "contribution": bounded.facts(),
+            "sentence": f"{promise.sentence(plan)} {bounded.sentence}",
             "privacy_unit": plan.config.privacy.unit,
             "epsilon": plan.guarantee.epsilon,
             "delta": plan.guarantee.delta,
@@ -176,7 +178,7 @@ def test_what_is_drawn_otherwise_is_recomputed_too(mechanism, rows, relation, re
     found = altered(releases, change)
     assert [each.holds for each in found.findings[2:5]] == [True, True, True], found
     more = altered(releases, together(change, impossible("guarantee", "contribution", "charged_rows", rows + 1)))
-    assert failing(more) == ["Noise", "Unit"]
+    assert failing(more) == ["Promise", "Noise", "Unit"]
     if relation == "add-remove":  # a record that is replaced moves twice as much
         other = altered(releases, together(change, impossible("guarantee", "neighbours", "replace-one")))
         assert failing(other) == ["Promise", "Noise", "Unit"]
@@ -196,6 +198,28 @@ def test_a_sentence_that_promises_something_else_is_found(old, new, releases):
         old_part = stated["guarantee"]["privacy_unit"] if old == "one person" else old_part
         assert old_part in said
         stated["guarantee"]["sentence"] = said.replace(old_part, new)
+
+    assert failing(altered(releases, change)) == ["Promise"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"sentence": "All rows of a person are protected together."},
+        {"not_protected": "Nobody is protected less."},
+        {"rule": "choose"},
+        {"rule": "a promise"},
+        {"rows": 2},
+        {"excess_dropped": True},
+        {"late": "next"},
+        {"checked_by": "an auditor"},
+    ],
+)
+def test_a_bound_of_the_rows_of_a_unit_that_is_not_the_one_in_words_is_found(changed, releases):
+    def change(stated):
+        promise, before = stated["guarantee"], stated["guarantee"]["contribution"]["sentence"]
+        promise["contribution"] |= changed
+        promise["sentence"] = promise["sentence"].replace(before, promise["contribution"]["sentence"])
 
     assert failing(altered(releases, change)) == ["Promise"]
 
