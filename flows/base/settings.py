@@ -1,4 +1,4 @@
-"""Settings of Prefect and Dask for private work; anything that is set already is kept.
+"""Settings of Prefect, Dask and proxies for private work; anything that is set already is kept.
 
 They are made when the package is imported, before any of its modules imports Prefect. A program that has imported
 Prefect before gets them too, except for what Prefect does while it is imported: on its first use in a terminal it
@@ -7,6 +7,7 @@ reports that to its makers, unless ``DO_NOT_TRACK=1`` is set.
 
 import os
 import sys
+from urllib.request import getproxies_environment
 
 BEAT_SECONDS = 30
 """How often a run says that it lives; one that missed three is known to be dead. Prefect allows no less."""
@@ -27,6 +28,15 @@ _DEFAULTS = {
 
 for _name, _value in _DEFAULTS.items():
     os.environ.setdefault(_name, _value)
+
+# This machine is never reached through a proxy: one would see the login of a server here, or answer in its place.
+# Clients and child processes read the environment; where no proxy stands there, macOS has others that this would hide.
+_proxies = getproxies_environment()
+if sys.platform != "darwin" or _proxies.keys() - {"no"}:
+    _direct = [each for each in _proxies.get("no", "").split(",") if each.strip()]
+    _direct += [each for each in ("localhost", "127.0.0.1", "::1") if each not in _direct]
+    if "*" not in _direct:
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(_direct)
 
 # Prefect keeps what it has read; where it is only being imported, it has not read yet.
 _context = sys.modules.get("prefect.context")

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from blockveil.pipeline.config import ReleaseConfig
-from blockveil.pipeline.data.ingest.store_contract import Contract, Late
+if TYPE_CHECKING:
+    from blockveil.pipeline.config import ReleaseConfig
+    from blockveil.pipeline.data.ingest.store_contract import Contract
+
+Late = Literal["next", "refuse"]
+"""What becomes of files that come late to a store that grows: they count from the next release on, or are refused."""
 
 Rule = Literal["declared", "row", "choose", "sum", "mean", "unknown"]
 """How the rows of a unit were bounded: only the config says that a row is a unit; an ingest took each row as one, chose

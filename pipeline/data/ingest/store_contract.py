@@ -16,6 +16,7 @@ from blockveil.pipeline.base.errors import DataError, StoreError
 from blockveil.pipeline.base.spelling import TYPES, PartType, is_canonical
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config.model import ReleaseConfig
+from blockveil.pipeline.data.contribution import Late
 from blockveil.pipeline.data.sparse_store import Form, Stored
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ FORMAT = 1
 """Version of what a store says of itself and of how it is kept; the only one that this version of the package reads."""
 
 By = Literal["row", "choose", "sum", "mean"]
-Late = Literal["next", "refuse"]
 _GROUPED = ("choose", "sum", "mean")
 _STORE_ID = re.compile(r"[0-9a-f]{32}")
 

@@ -42,6 +42,11 @@ def test_the_help_page_of_the_program_imports_no_large_package():
     assert imported_by("--help") == set()
 
 
+def test_the_module_runs_as_the_command_does():
+    done = subprocess.run([sys.executable, "-m", "blockveil", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"blockveil {version('blockveil')}\n"
+
+
 @pytest.mark.parametrize(
     ("command", "needed"),
     [

@@ -1,0 +1,6 @@
+"""``python -m blockveil``: the command line ``blockveil``."""
+
+from blockveil.flows.cli import main
+
+if __name__ == "__main__":
+    main()
