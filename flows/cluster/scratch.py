@@ -23,40 +23,59 @@ def private_folder() -> Iterator[Path]:
     Raises
     ------
     StoreError
-        It cannot be made, or somebody else prepared its place.
+        It cannot be made.
     """
-    held = _make(Path(tempfile.gettempdir()) / f"blockveil-{os.getuid()}")
+    folder = _make()
     try:
-        yield held.path
+        yield folder.path
     finally:
-        held.discard()
+        folder.discard()
 
 
 def sweep() -> None:
     """Remove what dead runs left where that can be done, for a run that spills nothing itself."""
-    with suppress(StoreError), private_folder():
-        pass
+    with suppress(OSError):
+        for home in _homes():
+            staging.sweep(home)
 
 
-def _make(home: Path) -> staging.Held:
-    problem = "it is not a folder of this user"
+def _make() -> staging.Held:
     try:
-        home.mkdir(mode=0o700, exist_ok=True)
-        found = home.lstat()
-        # A folder or a link that somebody else put there could show them un-noised values.
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+        homes = _homes()
+        for home in homes:
             home.chmod(0o700)
             staging.sweep(home)
-            return staging.Held(home, "scratch")
-    except FileExistsError:
-        pass
+        # Others may take any name that they can foresee, but none that is drawn.
+        home = homes[0] if homes else Path(tempfile.mkdtemp(prefix=f"{_usual().name}-"))
+        return staging.Held(home, "scratch")
     except OSError as error:
         problem = os.strerror(error.errno or 0)
     raise StoreError(
-        f'"{home}" cannot hold what workers spill: {problem}',
+        f'"{tempfile.gettempdir()}" cannot hold what workers spill: {problem}',
         "Un-noised values may be spilled only where nobody else can read",
-        "Remove it, or set TMPDIR to a private folder with free space",
+        "Set TMPDIR to a folder with free space that this account may write to",
     )
+
+
+def _usual() -> Path:
+    return Path(tempfile.gettempdir()) / f"blockveil-{os.getuid()}"
+
+
+def _homes() -> list[Path]:
+    """Folders of this user's alone that hold those of runs: that of the usual name, and those that were drawn."""
+    usual = _usual()
+    with suppress(FileExistsError):
+        usual.mkdir(mode=0o700)
+    return [home for home in (usual, *sorted(usual.parent.glob(f"{usual.name}-*"))) if _is_own(home)]
+
+
+def _is_own(home: Path) -> bool:
+    """Whether it is a folder of this user: one or a link that somebody else put there could show them raw values."""
+    try:
+        status = home.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
 
 
 @contextmanager

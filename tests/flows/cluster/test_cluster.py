@@ -21,6 +21,7 @@ from blockveil.engine.answers.graph import ExactGraph, exact_graph
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.base import private_log
+from blockveil.flows.cluster import scratch
 from blockveil.flows.cluster.clusters import DistributedCompute
 from blockveil.flows.cluster.computing import open_compute
 from blockveil.flows.cluster.distributed_compute import Paced
@@ -270,23 +271,63 @@ def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.parametrize("link", [False, True], ids=["folder", "link"])
-def test_a_scratch_place_that_somebody_else_prepared_is_refused(tmp_path, monkeypatch, link):
+def take_the_place(kind, place):
+    """Somebody else was there first."""
+    match kind:
+        case "link":
+            (place.parent / "elsewhere").mkdir(mode=0o777)
+            place.symlink_to(place.parent / "elsewhere")
+        case "dangling link":
+            place.symlink_to(place.parent / "nowhere")
+        case "file":
+            place.write_bytes(b"")
+        case "pipe":
+            os.mkfifo(place)
+        case "folder":
+            place.mkdir(mode=0o777)
+            os.chown(place, 65534, 65534)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "dangling link", "file", "pipe"])
+def test_whoever_takes_the_usual_place_of_scratch_stops_no_run_and_reads_nothing(tmp_path, monkeypatch, kind):
+    if kind == "folder" and os.getuid() != 0:
+        pytest.skip("only root makes folders of other accounts")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    loaded = support.prepare(tmp_path, cluster="local")
-    home = tmp_path / f"blockveil-{os.getuid()}"
-    if link:
-        (tmp_path / "elsewhere").mkdir()
-        home.symlink_to(tmp_path / "elsewhere")
-    else:
-        home.mkdir()
-        someone = os.getuid() + 1
-        monkeypatch.setattr(os, "getuid", lambda: someone)
-        home.rename(tmp_path / f"blockveil-{os.getuid()}")
-    with pytest.raises(StoreError, match="not a folder of this user"), open_compute(loaded):
+    usual = tmp_path / f"blockveil-{os.getuid()}"
+    take_the_place(kind, usual)
+    take_the_place(kind, tmp_path / f"{usual.name}-first") if kind in ("folder", "file", "pipe") else None
+    before = set(tmp_path.iterdir())
+    with scratch.private_folder() as first, scratch.private_folder() as second:
+        (home,) = set(tmp_path.iterdir()) - before
+        assert first.parent == second.parent == home
+        assert stat.S_IMODE(home.lstat().st_mode) == 0o700
+        (home / ".staging-scratch-000000000001").mkdir()
+        scratch.sweep()
+        assert first.exists(), "the folder of a run that lives is left alone"
+    assert list(home.iterdir()) == []
+    with scratch.private_folder() as again:
+        assert again.parent == home, "runs share one folder, and do not leave one each"
+
+
+def test_what_a_dead_run_left_in_a_drawn_place_is_wiped_after_the_usual_place_is_free_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    usual = tmp_path / f"blockveil-{os.getuid()}"
+    take_the_place("file", usual)
+    with scratch.private_folder() as first:
+        drawn = first.parent
+    left = drawn / ".staging-scratch-000000000001"
+    left.mkdir()
+    usual.unlink()
+    with scratch.private_folder() as folder:
+        assert folder.parent == usual
+        assert not left.exists()
+
+
+def test_a_temporary_folder_that_cannot_be_written_is_refused_in_words(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(StoreError, match="cannot hold what workers spill") as refused, scratch.private_folder():
         pass
-    with open_compute(in_threads(loaded)) as threads:
-        assert isinstance(threads, ThreadCompute), "who spills nothing needs no such place"
+    assert "TMPDIR" in refused.value.remedy
 
 
 def test_partial_sums_leave_the_workers_while_others_are_still_computed(setting):
