@@ -110,13 +110,32 @@ def differences(made: RunnerDeployment, known: DeploymentResponse) -> list[str]:
         "entrypoint": made.entrypoint,
         "enforce_parameter_schema": True,
         "parameters": made.model_dump(mode="json", include={"parameters"})["parameters"],
-        "parameter_openapi_schema": made._parameter_openapi_schema.model_dump(exclude_unset=True),
+        "parameter_openapi_schema": _without_choices(made._parameter_openapi_schema.model_dump(exclude_unset=True)),
         "tags": sorted(made.tags),
     }
     found = {name: getattr(known, name) or None for name in (*empty, "entrypoint", "enforce_parameter_schema")}
-    found |= {"parameters": known.parameters, "parameter_openapi_schema": known.parameter_openapi_schema}
+    found |= {
+        "parameters": known.parameters,
+        "parameter_openapi_schema": _without_choices(known.parameter_openapi_schema),
+    }
     found["tags"] = sorted(known.tags)
     return [name for name, value in wanted.items() if _as_sent(found[name]) != _as_sent(value)]
+
+
+def _without_choices(schema: Any) -> Any:
+    """A form without what its fields offer: that follows the files of the folder, which each run is held against."""
+    fields = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(fields, dict):
+        return schema
+    return {**schema, "properties": {name: _of_any_choice(field) for name, field in fields.items()}}
+
+
+def _of_any_choice(field: Any) -> Any:
+    if isinstance(field, list):
+        return [_of_any_choice(each) for each in field]
+    if not isinstance(field, dict):
+        return field
+    return {key: _of_any_choice(value) if key == "anyOf" else value for key, value in field.items() if key != "enum"}
 
 
 def _as_sent(value: Any) -> Any:

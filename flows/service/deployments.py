@@ -142,6 +142,24 @@ def register(made: Sequence[RunnerDeployment], anew: bool = False) -> dict[str, 
     return numbers
 
 
+def offer(loaded: LoadedDeployments, names: Sequence[str]) -> tuple[str, ...]:
+    """Have the forms offer the configs that the folder holds, where these are not ``names`` any more; their names now.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    names
+        What the forms offered so far.
+    """
+    held = loaded.offered
+    if held != tuple(names):
+        made = [each for each in build(loaded) if each.name == BY_HAND or each.flow_name == plan.name]
+        keep_pauses(made)
+        register(made)
+    return held
+
+
 def _put_right(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:
     """Make one deployment as this code makes it, whatever an earlier hand has set, so that its runs are not refused."""
     try:

@@ -28,7 +28,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.states import Crashed
 
 from blockveil.flows.runs.deployed import MARK, times
-from blockveil.flows.service import revival
+from blockveil.flows.service import deployments, revival
 from blockveil.flows.service.pages import pages, shown_deployment
 from blockveil.flows.service.revival import night_of, was_stopped
 from blockveil.flows.service.runner import Find
@@ -249,15 +249,26 @@ def tended(find: Find, loaded: LoadedDeployments, began: datetime) -> Find:
     began
         When the service started.
     """
-    last = [float("-inf")]
+    last, names = float("-inf"), loaded.offered
 
     async def look(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
-        if monotonic() - last[0] >= TEND_SECONDS:
-            last[0] = monotonic()
+        nonlocal last, names
+        if monotonic() - last >= TEND_SECONDS:
+            last = monotonic()
             await asyncio.to_thread(_tend, loaded, began)
+            names = await asyncio.to_thread(_offer, loaded, names)
         return await find(client, before)
 
     return look
+
+
+def _offer(loaded: LoadedDeployments, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Have the forms offer what the folder holds now; the names that they offer then."""
+    try:
+        return deployments.offer(loaded, names)
+    except Exception as error:  # noqa: BLE001 - as below
+        _log.warning("The forms do not offer the configs of the folder yet (%s)", type(error).__name__)
+        return names
 
 
 def _tend(loaded: LoadedDeployments, began: datetime) -> None:

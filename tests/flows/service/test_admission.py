@@ -182,6 +182,24 @@ def test_a_change_of_any_field_of_a_deployment_is_named(reviewed, site, field, v
     assert admission.differences(made, known.model_copy(update={field: value})) == [field]
 
 
+def test_a_config_that_came_into_the_folder_later_raises_no_alarm_and_can_be_run(site, events):
+    """The server offers the configs of the time at which it was told of the form."""
+    shutil.copy(site.root / "people.toml", site.root / "later.toml")
+    parameters = {"mode": "dry-run", "release": "people"}
+    assert start(asked("release/by-hand", parameters), site).is_completed()
+    assert start(asked("release/by-hand", {**parameters, "release": "later"}), site).is_completed()
+    assert events == []
+
+
+def test_a_name_that_somebody_has_put_into_a_form_is_none_of_the_folder(site, events):
+    with get_client(sync_client=True) as client:
+        schema = client.read_deployment(number("release/by-hand")).parameter_openapi_schema
+    schema["properties"]["release"]["enum"] = ["people", "../evil"]
+    patch("release/by-hand", {"parameter_openapi_schema": schema})
+    run = asked("release/by-hand", {"mode": "dry-run", "release": "../evil"})
+    refused(run, site, events, "evil")
+
+
 def test_a_deployment_whose_code_lies_in_a_block_is_refused(site, events):
     from prefect.filesystems import LocalFileSystem
 

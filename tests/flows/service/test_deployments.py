@@ -157,6 +157,29 @@ def test_forms_offer_reviewed_configs_alone_and_the_server_refuses_others(site):
             client.create_flow_run_from_deployment(deployment, parameters=bad)
 
 
+def test_forms_offer_a_config_soon_after_it_came_into_the_folder(site, tmp_path):
+    found = site(names=())
+    names = deployments.offer(found, found.offered)
+    assert names == ("people",)
+    (tmp_path / "later.toml").write_text((tmp_path / "people.toml").read_text())
+
+    async def nothing(client, before):
+        return []
+
+    look = recovery.tended(nothing, found, datetime.now(UTC))
+    (tmp_path / "second.toml").write_text((tmp_path / "people.toml").read_text())
+    (tmp_path / "later.toml").unlink()
+
+    async def once():
+        async with get_client() as client:
+            await look(client, datetime.now(UTC))
+
+    asyncio.run(once())
+    for name, field in (("release/by-hand", "release"), ("study/by-hand", "config")):
+        assert read(name).parameter_openapi_schema["properties"][field]["enum"] == ["people", "second"]
+    assert read("release/people").parameter_openapi_schema["properties"]["release"]["enum"] == ["people"]
+
+
 def test_no_field_of_the_form_that_spends_takes_a_secret_an_epsilon_or_a_path(site):
     site(names=("release/people", "release/by-hand"))
     for name in ("release/by-hand", "release/people"):
