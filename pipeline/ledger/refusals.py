@@ -9,10 +9,13 @@ from typing import Any
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError, ReleaseConflict
-from blockveil.pipeline.budget.filter import Chargeable, Ticks
-from blockveil.pipeline.budget.parts import Part
+from blockveil.pipeline.budget.filter import Cap, Chargeable, Ticks
+from blockveil.pipeline.budget.parts import Part, Tally
 from blockveil.pipeline.ledger.difference import differences
 from blockveil.pipeline.ledger.entries import BudgetStatus, PeriodStatus, Verification
+
+_LARGE = 1000.0
+"""An epsilon of a budget above which no more is held."""
 
 
 def conflict(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> ReleaseConflict:
@@ -103,9 +106,16 @@ def exhausted(
         _rule(budget, charge, ticks, part, period),
         _reserve_first(budget, ticks, part)
         if period is None and _lacks_reserve(budget, ticks, part)
-        else f"{_fits(tally.fitting_factor(cap, charge, part))} raise the budget with `blockveil budget set`"
+        else _fits(tally.fitting_factor(cap, charge, part), _grows(cap, tally, ticks, part))
         + ("" if period is None else ", or wait"),
     )
+
+
+def _grows(cap: Cap, tally: Tally, ticks: Ticks, part: Part | None) -> bool:
+    """Whether a larger epsilon of the budget, or what else may be raised, would hold the charge."""
+    after = tally.after(ticks, part)
+    failing = after.ticks.failure_probability > 0.5 * cap.slack * cap.delta
+    return failing or replace(cap, epsilon=max(cap.epsilon, _LARGE)).holds(after.ticks, after.charges)
 
 
 def _lacks_reserve(budget: BudgetStatus, ticks: Ticks, part: Part | None) -> bool:
@@ -145,11 +155,15 @@ def _rule(
     return "All releases together stay within the budget, for ever and in each capped period"
 
 
-def _fits(factor: float | None) -> str:
-    """How much more noise would let the release fit, where any does."""
-    if factor is None:
-        return "No noise makes it fit:"
-    return f"With {factor:.3g} times the noise it fits: lower privacy.epsilon, or"
+def _fits(factor: float | None, grows: bool) -> str:
+    """How much more noise would let the release fit, where any does, and whether a larger budget would."""
+    noise = "No noise makes it fit" if factor is None else f"With {factor:.3g} times the noise it fits"
+    if not grows:
+        lower = "release something else" if factor is None else "lower privacy.epsilon"
+        return f"{noise}: {lower}; no larger epsilon of the budget holds it"
+    return (
+        f"{noise}: {'' if factor is None else 'lower privacy.epsilon, or '}raise the budget with `blockveil budget set`"
+    )
 
 
 def not_released(release_id: str, state: str | None) -> LedgerError:

@@ -224,6 +224,20 @@ def test_a_failure_beyond_the_slack_is_refused_with_the_reason(ledger):
     assert "No noise makes it fit" in refused.value.remedy
 
 
+def test_a_budget_is_advised_to_be_raised_only_where_that_helps(ledger):
+    ledger.set_budget("people", 20.0, 1e-5, ADD, UNIT)
+    reserve(ledger, "1")
+    with pytest.raises(BudgetExhausted) as refused:
+        reserve(ledger, "2", mu=3.6)
+    assert "raise the budget with `blockveil budget set`" in refused.value.remedy
+    ledger.set_budget("people", 900.0, 1e-5, ADD, UNIT)
+    reserve(ledger, "2", mu=3.6)
+    with pytest.raises(BudgetExhausted) as refused:
+        reserve(ledger, "3", mu=3.6)
+    assert "raise the budget" not in refused.value.remedy
+    assert "lower privacy.epsilon; no larger epsilon of the budget holds it" in refused.value.remedy
+
+
 def test_a_zero_concentrated_budget_holds_what_its_rho_allows(ledger):
     ledger.set_budget("people", 2.0, 1e-6, ADD, UNIT, accountant=Accountant.ZCDP)
     night = (Step(ZCDP(0.01)),)
