@@ -159,8 +159,8 @@ def _fits(factor: float | None, grows: bool) -> str:
     """How much more noise would let the release fit, where any does, and whether a larger budget would."""
     noise = "No noise makes it fit" if factor is None else f"With {factor:.3g} times the noise it fits"
     if not grows:
-        lower = "release something else" if factor is None else "lower privacy.epsilon"
-        return f"{noise}: {lower}; no larger epsilon of the budget holds it"
+        other = "release something else" if factor is None else "lower privacy.epsilon"
+        return f"{noise}: {other}; no larger epsilon of the budget holds it"
     return (
         f"{noise}: {'' if factor is None else 'lower privacy.epsilon, or '}raise the budget with `blockveil budget set`"
     )
