@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import ClassVar
 from zoneinfo import ZoneInfo
 
@@ -18,12 +18,16 @@ from prefect import runtime
 
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config.deployments_file import NightSection, Scheduled
+from blockveil.pipeline.config.night_dates import night_at, wall_clock
 
 MARK = "blockveil"
 """Tag of every deployment of this product."""
 
 BUDGET_LOW = "blockveil.budget.low"
 """Event of a release after which fewer nights are left than deployments.toml wants."""
+
+_AT_ONCE = 500  # Prefect looks at no more than a thousand
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # no night is older
 
 
 class NotReviewed(BlockveilError):
@@ -50,10 +54,15 @@ class Deployed:
     low_nights: int
     by_schedule: bool
 
-    @property
-    def zone(self) -> ZoneInfo | None:
-        """Zone whose day is the logical date of a run without one; None for this machine's."""
-        return None if self.entry is None else ZoneInfo(self.entry.timezone)
+    def night_at(self, instant: datetime) -> date:
+        """Logical date of a run without one: of its schedule, or of this machine's zone where it has none."""
+        if self.entry is None:
+            return instant.astimezone().date()
+        return night_at(instant, self.entry.cron, self.entry.timezone)
+
+    def today(self, instant: datetime) -> date:
+        """Date of the calendar at an instant, in the zone of the schedule or of this machine."""
+        return instant.astimezone(None if self.entry is None else ZoneInfo(self.entry.timezone)).date()
 
     def missed(self, now: datetime) -> str | None:
         """Why this scheduled run comes too late to be run, or None where it may go on.
@@ -69,9 +78,13 @@ class Deployed:
             return None
         if night.missed == "skip":
             return f"it starts {_hours(late)} late and missed nights are skipped"
-        if night.missed == "latest" and times(night.cron, night.timezone, planned + timedelta(seconds=1), now):
+        if night.missed == "latest" and self._has_newer(night, planned, now):
             return f"it starts {_hours(late)} late, a newer night is due, and only the latest is caught up"
         return None
+
+    def _has_newer(self, night: NightSection, planned: datetime, now: datetime) -> bool:
+        day = self.night_at(planned)
+        return any(at.date() > day for at in times(night.cron, night.timezone, planned, now))
 
 
 here: ContextVar[Deployed | None] = ContextVar("here", default=None)
@@ -97,16 +110,21 @@ def of_run() -> Deployed | None:
 
 
 def times(cron: str, zone: str, after: datetime, until: datetime) -> Sequence[datetime]:
-    """Times of a schedule from ``after`` to ``until``, both included, in its zone; as Prefect would plan them."""
+    """Times of a schedule from ``after`` to ``until``, both included, in its zone, on the dates that Prefect plans.
+
+    There is one for each civil date of the schedule, and its ``date()`` is the logical date.
+    """
     from prefect.server.schemas.schedules import CronSchedule  # slow to import, and needed only for late nights
 
     # Times from the server are of another class, whose arithmetic is not that of the standard library.
-    start, end = (datetime.fromtimestamp(time.timestamp(), UTC) for time in (after, until))
-    if end < start:
-        return []
-    days = (end - start).days + 2
-    found = asyncio.run(CronSchedule(cron=cron, timezone=zone).get_dates(days, start=start, end=end))
-    return [time.astimezone(ZoneInfo(zone)) for time in found]
+    start, end = (max(_EARLIEST, datetime.fromtimestamp(time.timestamp(), UTC)) for time in (after, until))
+    # In UTC the clock never changes, so each date comes once. In another zone its time is at most a day off.
+    day, last = start - timedelta(days=2), end + timedelta(days=2)
+    calendar, found = CronSchedule(cron=cron, timezone="UTC"), list[datetime]()
+    while dates := asyncio.run(calendar.get_dates(_AT_ONCE, start=day, end=last)):
+        found += [wall_clock(each.date(), cron, zone) for each in dates]
+        day = datetime.fromtimestamp(dates[-1].timestamp() + 1, UTC)
+    return [at for at in found if start <= at.astimezone(UTC) <= end]
 
 
 def _hours(span: timedelta) -> str:

@@ -65,7 +65,8 @@ def make_store(steps: Steps, name: str, night: date | None) -> str:
 
 
 def _look(loaded: LoadedIngest, night: date | None) -> Source:
-    return ingest_run.look(loaded, before=up_to(loaded.config, night, logical_date.of_run()))
+    before = up_to(loaded.config, night, logical_date.of_run())
+    return ingest_run.look(loaded, before=None if before is None else min(before, logical_date.today()))
 
 
 def begin_night(steps: Steps, workspace: Workspace) -> None:

@@ -10,11 +10,25 @@ from blockveil.flows.runs import deployed
 
 
 def of_run() -> date:
-    """Day of the run's scheduled start in the zone of its deployment's schedule, else in this machine's zone.
+    """Date of the run in the calendar of its deployment's schedule, else that of its start in this machine's zone.
 
     A retried, late or resumed run keeps its scheduled start and so its night.
     """
-    planned = runtime.flow_run.scheduled_start_time or datetime.now(UTC)
-    found = deployed.of_run()
-    day: date = planned.astimezone(None if found is None else found.zone).date()
-    return day
+    planned, here = _planned()
+    return here.night_at(planned)
+
+
+def today() -> date:
+    """First date that is not over where the schedule is, at the run's scheduled start.
+
+    It is the date of the night, or the one before where clocks skip the time and the run was planned before midnight.
+    """
+    planned, here = _planned()
+    return here.today(planned)
+
+
+def _planned() -> tuple[datetime, deployed.Deployed]:
+    start = runtime.flow_run.scheduled_start_time
+    # Times from the server are of another class, whose arithmetic is not that of the standard library.
+    instant = datetime.now(UTC) if start is None else datetime.fromtimestamp(start.timestamp(), UTC)
+    return instant, deployed.of_run() or deployed.Deployed(None, 0, by_schedule=False)

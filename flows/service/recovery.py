@@ -153,8 +153,7 @@ def unplanned_nights(loaded: LoadedDeployments, began: datetime, now: datetime) 
         for number, (night, active) in revival.of_nights(client, loaded).items():
             if not active:
                 continue
-            created, zone = _created(client.read_deployment(number), now), ZoneInfo(night.timezone)
-            since = max(created, began)
+            since = max(_created(client.read_deployment(number), now), began)
             planned = {at.date() for at in times(night.cron, night.timezone, since, until)}
             if not planned:
                 continue
@@ -165,7 +164,7 @@ def unplanned_nights(loaded: LoadedDeployments, began: datetime, now: datetime) 
             config = loaded.configs[night.config]
             ledger = Ledger(config.ledger_url)
             begun = catch_up.charges_of(ledger, config.config.release) if ledger.exists() else {}
-            for day in sorted(planned - {night_of(run, zone) for run in pages(client, known)} - set(begun)):
+            for day in sorted(planned - {night_of(run, night) for run in pages(client, known)} - set(begun)):
                 due = catch_up.Due(day, "it was due and no run was planned")
                 found.append(Planned(night.config, day, due.why, _start(client, number, night, due)))
     return found
@@ -200,24 +199,23 @@ def _due(
     started = budgets.granted(plan_near(config, now.date()), ledger) is not None
     charges = catch_up.charges_of(ledger, config.config.release) if started else {}
     if since is None:
-        last, first = catch_up.last_released(charges, now.astimezone(zone).date()), _created(deployment, now)
-        if last is not None:
-            first = max(first, datetime.combine(last + timedelta(days=1), time(), zone))
+        after, last = _created(deployment, now), catch_up.last_released(charges, now.astimezone(zone).date())
+        first = date.min if last is None else last + timedelta(days=1)
     else:
-        first = datetime.combine(since, time(), zone)
-    scheduled = times(night.cron, night.timezone, first, now)
+        after, first = datetime.combine(since, time(), zone), since
+    scheduled = [at for at in times(night.cron, night.timezone, after, now) if at.date() >= first]
     fresh = {at.date() for at in scheduled if now - at <= timedelta(minutes=night.grace_minutes)}
     runs = FlowRunFilter(
         deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id]),
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(_AT_WORK))),
     )
-    taken = {night_of(run, zone) for run in pages(client, runs)}
+    taken = {night_of(run, night) for run in pages(client, runs)}
     if since is None:  # who asks for nights by their date wants those too that somebody has ended before
-        taken |= _decided(client, deployment.id, zone, first)
+        taken |= _decided(client, deployment.id, night, after)
     return catch_up.due([at.date() for at in scheduled], charges, taken - {None}, night.missed, fresh)
 
 
-def _decided(client: SyncPrefectClient, deployment: UUID, zone: ZoneInfo, since: datetime) -> set[date | None]:
+def _decided(client: SyncPrefectClient, deployment: UUID, night: NightSection, since: datetime) -> set[date | None]:
     """Nights of runs that were skipped by the policy, or cancelled by a person."""
     ended = FlowRunFilter(
         deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
@@ -225,7 +223,7 @@ def _decided(client: SyncPrefectClient, deployment: UUID, zone: ZoneInfo, since:
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.COMPLETED, StateType.CANCELLED])),
     )
     releases = [run for run in pages(client, ended) if run.parameters.get("mode") == "release"]
-    return {night_of(run, zone) for run in releases if not was_stopped(run)}
+    return {night_of(run, night) for run in releases if not was_stopped(run)}
 
 
 def _start(client: SyncPrefectClient, deployment: UUID, night: NightSection, due: catch_up.Due) -> str:

@@ -10,7 +10,6 @@ import logging
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
@@ -27,6 +26,7 @@ from blockveil.flows.service.pages import pages, shown_deployment
 from blockveil.flows.service.runner import STOPPED, Died
 from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
+from blockveil.pipeline.config.night_dates import night_at
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger import State as Stands
 
@@ -39,7 +39,7 @@ RECENT = timedelta(days=2)
 _log = logging.getLogger(__name__)
 
 
-def night_of(run: FlowRun, zone: ZoneInfo) -> date | None:
+def night_of(run: FlowRun, night: NightSection) -> date | None:
     """Logical date of a run, or None where it is not known: a server keeps runs whose form or start is no date too."""
     given = run.parameters.get("logical_date")
     if given:
@@ -49,9 +49,13 @@ def night_of(run: FlowRun, zone: ZoneInfo) -> date | None:
         except ValueError:
             return None
         return found if found.isoformat() == text else None
+    start = run.expected_start_time
     try:
-        return None if run.expected_start_time is None else run.expected_start_time.astimezone(zone).date()
-    except OverflowError:  # a start on the first or the last day that there is, which is none in that zone
+        return None if start is None else night_at(start, night.cron, night.timezone)
+    except (
+        OverflowError,
+        ValueError,
+    ):  # a start on the first or the last day that there is, none in that zone
         return None
 
 
@@ -78,7 +82,7 @@ def outlook(
     starting
         Whether the service starts: registering deployments then removes what has not begun and has time.
     """
-    config, day = loaded.configs[night.config], night_of(run, ZoneInfo(night.timezone))
+    config, day = loaded.configs[night.config], night_of(run, night)
     if run.parameters.get("mode") != "release" or day is None:
         return None
     release_id = f"{config.config.release.dataset}/{config.config.release.name}/{day.isoformat()}"

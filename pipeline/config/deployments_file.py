@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo
+from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
@@ -53,13 +53,8 @@ def _cron(text: str) -> str:
 
 
 def _zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        known = False
-    else:
-        known = True
-    if not known:
+    # Folders of zones hold files that a scheduler does not know, such as "localtime": it would never plan a run.
+    if name not in available_timezones() - {"localtime", "Factory"}:
         raise refusal(
             "", f'"{name[:60]}"', "It must be a time zone of the IANA data base", 'Write one such as "Europe/Berlin"'
         )

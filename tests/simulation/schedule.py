@@ -395,7 +395,7 @@ class Schedule:
 
     def _night(self, run: Run) -> None:
         """What a runner does: one night, by the product's own order."""
-        day = recovery.night_of(run, ZoneInfo(self.zone))  # type: ignore[arg-type]
+        day = recovery.night_of(run, self.deployed.deployments.night[0])  # type: ignore[arg-type]
         assert day is not None
         try:
             place = Workspace.open(self.plan(day))
@@ -471,7 +471,7 @@ class Schedule:
     def _put_back(self) -> None:
         """Records that a charge is for are put back before its night is run again."""
         run = self.prefect.waiting[0]
-        day = recovery.night_of(run, ZoneInfo(self.zone))  # type: ignore[arg-type]
+        day = recovery.night_of(run, self.deployed.deployments.night[0])  # type: ignore[arg-type]
         assert day is not None
         self.version = self.watcher.state_of(self.plan(day).release_id)
 

@@ -340,7 +340,7 @@ def test_policy_and_zone_are_those_of_the_folder_and_not_of_the_server(site, mon
         ).raise_for_status()
     start(asked("release/people"), site)
     (here,) = seen
-    assert here.zone.key == "Europe/Berlin"
+    assert (here.entry.cron, here.entry.timezone) == ("30 2 * * *", "Europe/Berlin")
     assert (here.entry.missed, here.entry.grace_minutes, here.low_nights) == ("latest", 60, 7)
 
 

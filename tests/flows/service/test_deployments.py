@@ -22,7 +22,6 @@ from prefect.exceptions import Pause, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed, Failed, Pending, Running
 
 from blockveil.flows.base import code
-from blockveil.flows.runs import deployed
 from blockveil.flows.runs import plan_flow as planning
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs import study_flow as studying
@@ -255,12 +254,17 @@ def test_a_night_that_starts_late_follows_its_policy(site, missed, hours_late, s
 
 
 @pytest.mark.parametrize(
-    ("cron", "zone", "night"),
-    [("30 0 * * *", "Europe/Berlin", "2026-11-11"), ("30 23 * * *", "UTC", "2026-11-10")],
+    ("cron", "zone", "planned", "night"),
+    [
+        ("30 0 * * *", "Europe/Berlin", datetime(2026, 11, 10, 23, 30, tzinfo=UTC), "2026-11-11"),
+        ("30 23 * * *", "UTC", datetime(2026, 11, 10, 23, 30, tzinfo=UTC), "2026-11-10"),
+        # Clocks there skip the midnight of the 24th, and Prefect plans its run at 11 in the evening before.
+        ("0 0 * * *", "Africa/Cairo", datetime(2026, 4, 23, 21, tzinfo=UTC), "2026-04-24"),
+    ],
 )
-def test_a_scheduled_night_is_the_day_in_the_zone_of_its_schedule(site, cron, zone, night):
+def test_a_scheduled_night_is_the_day_in_the_zone_of_its_schedule(site, cron, zone, planned, night):
     site(missed="all", cron=cron, zone=zone)
-    state = start(planned_at("release/people", datetime(2026, 11, 10, 23, 30, tzinfo=UTC)))
+    state = start(planned_at("release/people", planned))
     assert state.is_completed(), state.message
     assert f"people/covariance/{night}" in state.message
     with server() as client:
@@ -279,12 +283,11 @@ def test_a_late_night_that_was_begun_is_finished_under_every_policy(site):
     assert spent(found) == before
 
 
-def test_nights_of_a_year_are_one_a_day_also_where_clocks_change():
-    start_of, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 31, tzinfo=UTC)
-    for cron in ("30 2 * * *", "0 0 * * *", "30 1 * * *"):
-        days = [at.date() for at in deployed.times(cron, "Europe/Berlin", start_of, end)]
-        assert len(set(days)) == len(days)
-        assert len(days) in (364, 365)
+def test_a_night_whose_midnight_the_clocks_skip_is_caught_up(site):
+    found = site(missed="all", cron="0 0 * * *", zone="Africa/Cairo")
+    late = datetime(2026, 4, 25, 12, tzinfo=UTC)
+    nights = [each.night for each in recovery.catch_up_nights(found, date(2026, 4, 22), late, apply=False)]
+    assert nights == [date(2026, 4, day) for day in (22, 23, 24, 25)]
 
 
 def test_a_server_is_told_nothing_about_the_folder_in_which_a_command_is_called(site, tmp_path, monkeypatch):
@@ -505,7 +508,7 @@ def test_runs_whose_date_is_none_stop_neither_the_start_of_a_service_nor_the_sea
     good = dead(night_run(now.date()))
     with server() as client:
         try:
-            assert {revival.night_of(run, UTC) for run in strange} == {None}
+            assert {revival.night_of(run, found.deployments.night[0]) for run in strange} == {None}
             client.set_flow_run_state(alive.id, Running(), force=True)
             client.set_flow_run_state(cancelled.id, Cancelled(message="Cancelled by a person"), force=True)
             dead(crashed)

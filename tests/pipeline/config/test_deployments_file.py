@@ -51,6 +51,8 @@ def test_nothing_that_decides_a_night_has_a_default(left_out):
         ("timezone", '"Mars/Olympus"', "IANA"),
         ("timezone", '"../../etc/passwd"', "IANA"),
         ("timezone", '""', "time zone"),
+        ("timezone", '"localtime"', "IANA"),
+        ("timezone", '"Factory"', "IANA"),
         ("mode", '"yes"', "release"),
         ("missed", '"never"', "latest"),
         ("config", '"../people"', "without .toml"),
