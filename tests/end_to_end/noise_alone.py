@@ -65,7 +65,7 @@ def _measured(workspace, reservation, *args):
         logging.getLogger("blockveil.pipeline").debug("%d rows", reservation.dataset.rows)
     found = _measure(workspace, reservation, *args)
     if leak == "the number of rows is the size of a file":
-        (found.path / "padding").write_bytes(bytes(reservation.dataset.rows))
+        (found.path.parent / "padding").write_bytes(bytes(reservation.dataset.rows))
     return found
 
 
