@@ -23,6 +23,12 @@ class ClusterUnfit(BlockveilError):
     exit_code: ClassVar[int] = 8
 
 
+class NoWorker(ClusterUnfit):
+    """No worker has come so far."""
+
+    passes = True
+
+
 class SameCode(WorkerPlugin):
     """Keeps out workers that join later with other code or packages."""
 
@@ -57,7 +63,7 @@ def wait_for_one(client: Client, seconds: float) -> None:
         return
     except TimeoutError:
         pass
-    raise ClusterUnfit(
+    raise NoWorker(
         f"The cluster has no worker after {seconds:g} seconds",
         "A release needs at least one",
         "Look at the cluster's queue or scheduler, then run again",

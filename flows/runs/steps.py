@@ -40,6 +40,7 @@ class UnexpectedError(ComputeError):
     """
 
     exit_code: ClassVar[int] = 1
+    passes: ClassVar[bool] = False
 
 
 class Stopped(Exception):
@@ -55,6 +56,9 @@ class Stopped(Exception):
         super().__init__("stopped")
         self.state = state
 
+
+TRIED_AGAIN = "This may pass: a night of the schedule is tried again by itself, at first after half a minute."
+"""Last sentence of a failure that may end without anybody's doing; what tries again knows it by this."""
 
 NOT_REVIEWED = "NotReviewed"
 """State of a run that asks for what the reviewed folder does not say."""
@@ -137,7 +141,8 @@ class Steps:
     def _explained(self, error: BlockveilError) -> State[Any]:
         spent = self._spent(type(error).__name__)
         get_run_logger().error("%s %s", error, spent)
-        return Failed(name=name_of(error), message=f"{error} {spent}", data=error)
+        again = f" {TRIED_AGAIN}" if error.passes else ""
+        return Failed(name=name_of(error), message=f"{error} {spent}{again}", data=error)
 
     def _spent(self, reason: str) -> str:
         try:

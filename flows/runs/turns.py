@@ -19,7 +19,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Failed
 
 from blockveil.flows.base import temporary
-from blockveil.flows.runs.steps import Steps, Stopped
+from blockveil.flows.runs.steps import TRIED_AGAIN, Steps, Stopped
 
 WAIT_SECONDS = 6 * 3600
 """How long a run waits for another one of its data set."""
@@ -96,8 +96,7 @@ def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
 
 
 def _busy(dataset: str, spent: str) -> State[Any]:
-    message = (
-        f"Another run of data set '{dataset}' was at work for {WAIT_SECONDS // 3600} hours. One runs at a time. {spent}"
-    )
+    waited = f"Another run of data set '{dataset}' was at work for {WAIT_SECONDS // 3600} hours. One runs at a time."
+    message = f"{waited} {spent} {TRIED_AGAIN}"
     get_run_logger().error(message)
     return Failed(name="DatasetBusy", message=message)

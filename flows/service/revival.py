@@ -1,4 +1,4 @@
-"""Nights whose process died: what the ledger calls released ends as Completed, the rest is tried again.
+"""Nights that died, or failed by what may pass: what the ledger calls released is Completed, the rest is tried again.
 
 Trying again is safe, because the ledger decides what is drawn and charged: what was begun is finished at no further
 cost. It is the same run that starts again, so that its page tells the whole story, and its lateness is not judged anew.
@@ -7,6 +7,7 @@ cost. It is the same run that starts again, so that its page tells the whole sto
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -16,12 +17,14 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterDeploymentId,
+    FlowRunFilterEndTime,
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import AwaitingRetry, Completed
 
+from blockveil.flows.runs.steps import TRIED_AGAIN
 from blockveil.flows.service.pages import pages, shown_deployment
 from blockveil.flows.service.runner import STOPPED, Died
 from blockveil.pipeline.base.printable import one_line
@@ -31,10 +34,10 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger import State as Stands
 
 WAITS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 480, 1920, 7680))
-"""How long a night waits before it is tried again, after its first process that died and after each later one."""
+"""How long a night waits before it is tried again, after its first try that ended so and after each later one."""
 
 RECENT = timedelta(days=2)
-"""A death that is longer ago is left to a person."""
+"""What is longer ago is left to a person."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,10 +67,16 @@ def was_stopped(run: FlowRun) -> bool:
     return run.state is not None and run.state.message == STOPPED
 
 
+def may_pass(run: FlowRun) -> bool:
+    """Whether a run failed by what may end without anybody's doing."""
+    state = run.state
+    return state is not None and state.type is StateType.FAILED and (state.message or "").endswith(TRIED_AGAIN)
+
+
 def outlook(
     loaded: LoadedDeployments, night: NightSection, run: FlowRun, now: datetime, starting: bool = False
 ) -> State[Any] | None:
-    """What becomes of a night's run whose process died: Completed, another try, or None where nothing can be done.
+    """What becomes of a night's run that died or may pass: Completed, another try, or None where nothing can be done.
 
     Parameters
     ----------
@@ -100,8 +109,8 @@ def outlook(
         return None
     return AwaitingRetry(
         scheduled_time=now + WAITS[run.run_count - 1],
-        message=f"Its process died ({run.run_count} of {len(WAITS) + 1} tries). It is tried again; "
-        "what was begun costs nothing more.",
+        message=f"{'It failed by what may pass' if may_pass(run) else 'Its process died'} ({run.run_count} of "
+        f"{len(WAITS) + 1} tries). It is tried again; what was begun costs nothing more.",
     )
 
 
@@ -115,20 +124,27 @@ def of_nights(client: SyncPrefectClient, loaded: LoadedDeployments) -> dict[Any,
     return found
 
 
+def _ended(client: SyncPrefectClient, deployments: list[UUID], now: datetime) -> Iterator[FlowRun]:
+    """Runs of deployments that did not end well; of those that say how they failed, which may be many, recent ones."""
+    died = FlowRunFilterStateType(any_=[StateType.CRASHED, StateType.CANCELLED])
+    failed, recent = FlowRunFilterStateType(any_=[StateType.FAILED]), FlowRunFilterEndTime(after_=now - RECENT)
+    of = FlowRunFilterDeploymentId(any_=deployments)
+    yield from pages(client, FlowRunFilter(deployment_id=of, state=FlowRunFilterState(type=died)))
+    yield from pages(client, FlowRunFilter(deployment_id=of, state=FlowRunFilterState(type=failed), end_time=recent))
+
+
 def revive(loaded: LoadedDeployments, now: datetime) -> list[str]:
-    """Give recent runs that died, or were stopped with the service, the state that their outlook is; lines of it."""
+    """Give recent runs that died, may pass, or were stopped with the service, their outlook's state; lines of it."""
     lines = []
     with get_client(sync_client=True) as client:
         nights = of_nights(client, loaded)
-        dead = FlowRunFilter(
-            deployment_id=FlowRunFilterDeploymentId(any_=list(nights)),
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CRASHED, StateType.CANCELLED])),
-        )
-        for run in pages(client, dead) if nights else []:
+        for run in _ended(client, list(nights), now) if nights else []:
             if run.state is None or now - run.state.timestamp > RECENT:
                 continue
             if run.state.type is StateType.CANCELLED and not was_stopped(run):
                 continue  # a person's decision
+            if run.state.type is StateType.FAILED and not may_pass(run):
+                continue  # it would fail again
             night, active = nights[run.deployment_id]
             state = outlook(loaded, night, run, now)
             if state is not None and (active or state.is_completed()):

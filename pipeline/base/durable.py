@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from blockveil.pipeline.base import staging
-from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.base.errors import DiskFull, StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM}
@@ -157,7 +157,7 @@ def store_error(error: OSError, doing: str, place: str = "output.root") -> Store
         Key of the config that names the folder.
     """
     if error.errno in _FULL:
-        return StoreError(
+        return DiskFull(
             f"{doing}: the disk or quota is full",
             "What is made is written whole or not at all",
             f"Free some space under {place} and run again",

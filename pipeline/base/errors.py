@@ -34,9 +34,12 @@ class BlockveilError(Exception):
     ----------
     exit_code
         Exit code of the command line.
+    passes
+        Whether what was found may end without anybody's doing, so that another try may succeed.
     """
 
     exit_code: ClassVar[int] = 1
+    passes: ClassVar[bool] = False
 
     def __init__(self, value: str, rule: str, remedy: str) -> None:
         super().__init__(value, rule, remedy)
@@ -188,6 +191,14 @@ class StoreError(BlockveilError):
 class StoreUnreachable(StoreError):
     """A store does not answer, or answers with a failure: later it may."""
 
+    passes = True
+
+
+class DiskFull(StoreError):
+    """A disk or a quota is full."""
+
+    passes = True
+
 
 class NotPermitted(StoreError):
     """A store or a folder says nothing to this account, so that nobody knows what is there."""
@@ -205,6 +216,7 @@ class ComputeError(BlockveilError):
     """
 
     exit_code = 8
+    passes = True
 
     def __init__(self, kind: str, error_id: str) -> None:
         super().__init__(

@@ -29,6 +29,8 @@ Result = TypeVar("Result")
 class ConnectionLost(LedgerError):
     """The server went away during a transaction; whether it was committed is not known here."""
 
+    passes = True
+
     def __init__(self) -> None:
         super().__init__(
             "The ledger's server was lost during a transaction",
@@ -39,6 +41,8 @@ class ConnectionLost(LedgerError):
 
 class Unreachable(LedgerError):
     """There is no connection to the server; nothing was sent."""
+
+    passes = True
 
     def __init__(self, reason: str) -> None:
         super().__init__(

@@ -1,6 +1,7 @@
 """Deployments on a server: pinned code, forms with choices, missed nights, approvals, ledger checks, what-if."""
 
 import asyncio
+import errno
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from prefect import get_client
+from prefect import flow, get_client
 from prefect.client.base import PrefectHttpxSyncClient
 from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.filters import (
@@ -22,16 +23,20 @@ from prefect.exceptions import Pause, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed, Failed, Pending, Running
 
 from blockveil.flows.base import code
+from blockveil.flows.cluster.workers import ClusterUnfit, NoWorker
 from blockveil.flows.runs import plan_flow as planning
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs import study_flow as studying
 from blockveil.flows.runs import verify_flow as verifying
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
+from blockveil.flows.runs.steps import TRIED_AGAIN, Steps, Stopped
 from blockveil.flows.service import child, deployments, limits, recovery, revival, runner
 from blockveil.flows.service import deploy as deploying
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base import durable
+from blockveil.pipeline.base.errors import ComputeError, ConfigError, LedgerError, StoreUnreachable
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.database import ConnectionLost, Unreachable
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.charged_steps import reserve
 from blockveil.pipeline.releases.workspace import Workspace
@@ -419,6 +424,60 @@ def test_a_night_whose_process_died_is_tried_again_with_growing_waits_and_not_fo
     assert waits == list(revival.WAITS)
     assert waits == sorted(waits)
     assert told == []
+
+
+def failure_of(error):
+    """State of a run that an error ends, as the run itself makes it."""
+
+    def work():
+        raise error
+
+    ended = []
+
+    @flow
+    def night():
+        try:
+            Steps().run("reserve budget", work)
+        except Stopped as stopped:
+            ended.append(stopped.state)
+
+    night()
+    return ended[0]
+
+
+PASSING = (
+    Unreachable("does not answer"),
+    ConnectionLost(),
+    StoreUnreachable("The store did not answer", "It must", "Look at it"),
+    durable.store_error(OSError(errno.ENOSPC, "full"), "the release cannot be written"),
+    ComputeError("KilledWorker", "0f20a269"),
+    NoWorker("The cluster has no worker", "It needs one", "Look at it"),
+)
+LASTING = (
+    LedgerError("A ledger is older", "It must not be", "Restore it"),
+    durable.store_error(OSError(errno.EACCES, "no"), "the release cannot be written"),
+    ClusterUnfit("A worker has other code", "It must not", "Install it"),
+    ConfigError("A key is missing", "It must be there", "Write it"),
+    RuntimeError("whatever"),
+)
+
+
+@pytest.mark.parametrize("error", [*PASSING, *LASTING], ids=lambda error: type(error).__name__)
+def test_a_failure_that_passes_is_tried_again_like_a_death_and_another_is_not(site, error):
+    found, now = site(), datetime.now(UTC)
+    run, waits = night_run(now.date()), []
+    state = failure_of(error)
+    assert state.message.endswith(TRIED_AGAIN) == (error in PASSING)
+    while True:
+        run = dead(run, state)
+        told = revival.revive(found, now)
+        if not told:
+            break
+        assert state_of(run).name == "AwaitingRetry"
+        assert "failed by what may pass" in state_of(run).message
+        waits.append(state_of(run).state_details.scheduled_time - now)
+    assert state_of(run).is_failed()
+    assert waits == (list(revival.WAITS) if error in PASSING else [])
 
 
 def test_a_dead_night_that_the_ledger_calls_released_ends_as_completed(site):
