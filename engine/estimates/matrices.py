@@ -231,10 +231,10 @@ def worst_covariance_deviation(
 
 
 def second_moment_deviation(
-    design: NoiseDesign, back: Array | None = None, rounding: RoundingError | None = None
+    design: NoiseDesign, back: Array | None = None, rounding: RoundingError | None = None, lead: int = 0
 ) -> Array:
-    """Standard deviation of a second moment's error in half widths, shape (d, d); parameters as above."""
-    deviation = entry_deviations(design, rounding)
+    """Standard deviation of a second moment's error in half widths, shape (d, d); without the first ``lead`` rows."""
+    deviation = entry_deviations(design, rounding)[lead:, lead:]
     return deviation if back is None else np.sqrt(_mixed_variance(back, deviation**2))
 
 

@@ -121,9 +121,14 @@ def show(config: Config, as_json: Json = False, debug: Debug = False) -> None:
     del debug
     loaded = read_config(config)
     status = Ledger(loaded.ledger_url).budget(loaded.config.release.account)
-    plan = plan_near(loaded, parse_date(None))
-    left = status.nights_left(plan.charge_of_a_night, plan.new_part) if plan.charge_of_a_night is not None else None
-    lines = budget_lines(status, plan.charge_of_a_night, plan.new_part)
+    try:
+        plan: Plan | None = plan_near(loaded, parse_date(None))
+    except ConfigError:  # what was spent is shown all the same
+        plan = None
+    charge, part = (None, None) if plan is None else (plan.charge_of_a_night, plan.new_part)
+    left = None if charge is None else status.nights_left(charge, part)
+    lines = budget_lines(status, charge, part)
+    lines += [("This config", "cannot be planned; `blockveil plan` says why")] if plan is None else []
     print_answer(lines, as_json, in_numbers=budgets.in_numbers(status), nights_left=left)
 
 

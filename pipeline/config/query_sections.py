@@ -87,6 +87,8 @@ class RowsSection(OneShapeSection):
 
     kind: Literal["rows"]
     """the matrix to release"""
+    rows_at_most: Annotated[Whole, Field(ge=1, le=10**7)]
+    """a public bound on the number of records, each of which has a number of its own in the plan"""
 
 
 class TotalsSection(OneShapeSection):

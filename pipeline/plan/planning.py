@@ -28,6 +28,7 @@ from blockveil.pipeline.plan import nights
 from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.effort import Effort
+from blockveil.pipeline.plan.finite_numbers import require_finite
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions import Answer, Question
 from blockveil.pipeline.questions.gradients import course_of, steps_of
@@ -226,6 +227,7 @@ def make_plan(
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
     described = describe(designed, charge, release_id(loaded.config, logical_date))
     plan = Plan(loaded, logical_date, designed, charge, described, begun)
+    require_finite(loaded.config, plan.answer, described)
     plan.effort.cut(plan.effort.machine())  # a plan fits the memory bound before it starts
     _check_blocks(plan)
     return plan

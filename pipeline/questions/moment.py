@@ -166,8 +166,7 @@ class MomentAnswer:
         problem, coordinates, lead = self.question.problem, self.question.coordinates, self.question.lead
         back = coordinates.to_scaled()
         if back is not None:
-            deviation = matrices.second_moment_deviation(self.design, back)
-            return extent(deviation[lead:, lead:] / problem.rows_at_most)
+            return extent(matrices.second_moment_deviation(self.design, back, lead=lead) / problem.rows_at_most)
         own, product = largest_entries(problem.body)
         if lead:
             # Half of the width between two bounds, in half widths about the origin; no covariance exceeds its square.

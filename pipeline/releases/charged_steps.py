@@ -30,6 +30,7 @@ from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.contents import LedgerDigests
 from blockveil.pipeline.releases.growing import growth_of, result_digest
 from blockveil.pipeline.releases.keys import SECRET_BYTES
+from blockveil.pipeline.releases.publishable import require_publishable
 from blockveil.pipeline.releases.publishing import Published, Staged
 from blockveil.pipeline.releases.training_steps import Hear, train, unheard
 from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, resumed_from, standing
@@ -134,6 +135,8 @@ def measure(
         Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
     """
     plan, dataset, handle = workspace.plan, reservation.dataset, reservation.charge.charge_id
+    if reservation.charge.state == "RESERVED":
+        require_publishable(plan, reservation.charge, dataset)
     if plan.trains:
         return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation, tell), hear)
     chunk_rows = plan.effort.chunk_rows(dataset.chunk_rows)

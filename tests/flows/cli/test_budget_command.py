@@ -31,6 +31,15 @@ def shared(loaded, name, share):
     return path
 
 
+def test_what_was_spent_is_shown_of_a_config_that_cannot_be_planned(people):
+    people.path.write_text(people.path.read_text().replace("upper = 120", "upper = 1e80"))
+    shown = run("show", people.path)
+    assert shown.exit_code == 0, shown.output
+    assert "by 0 releases" in shown.output
+    assert "cannot be planned" in shown.output
+    assert json.loads(run("show", people.path, "--json").output)["nights_left"] is None
+
+
 def test_a_forecast_is_plain_text_json_and_a_picture(people, tmp_path):
     until = date.today() + timedelta(days=200)  # noqa: DTZ011 - the command's own day
     shown = run("forecast", people.path, "--until", until, "--picture", tmp_path / "left.svg")

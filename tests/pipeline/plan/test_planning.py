@@ -91,6 +91,13 @@ def test_a_full_matrix_is_planned_and_its_content_is_part_of_the_plan(tmp_path):
         plan(tmp_path, MATRIX, ISOTROPIC)
 
 
+@pytest.mark.parametrize("kind", ["covariance", "second-moment"])
+def test_the_noise_in_a_full_matrix_is_compared_with_what_records_can_give(tmp_path, kind):
+    np.save(tmp_path / "e.npy", np.array([[4.0, 1.0], [1.0, 2.0]]))
+    least, largest = plan(tmp_path, MATRIX, kind=kind).answer.noise_over_largest()
+    assert 0.0 < least <= largest
+
+
 def raw_deviation(made):
     scale = made.question.query.quantiser.coordinates.scale
     deviation = made.design.entry_standard_deviation()[-scale.size :, -scale.size :]

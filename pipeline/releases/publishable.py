@@ -1,0 +1,96 @@
+"""Whether a release can be published, asked while nothing is spent: all that it states, about a stand-in of its values.
+
+What a release states follows from its plan, its shape and the released integers. A number or a name that cannot be
+written would end every attempt at a release that is paid for. So all of it is built once before the charge is
+committed, with zeros for the integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.storage import MemoryStore
+
+from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.data import zarr_arrays
+from blockveil.pipeline.data.datasets import Dataset
+from blockveil.pipeline.ledger import Charge
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.releases import outputs
+
+_MOST_ENTRIES = 2**20
+"""Entries of an answer up to which its arrays are built: about a second. Larger ones differ in nothing but size."""
+
+
+def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
+    """Refuse a release that could be paid for and not published.
+
+    Parameters
+    ----------
+    plan, charge
+        The release and its charge, which is not committed yet.
+    dataset
+        Its records, none of which is read here.
+
+    Raises
+    ------
+    ConfigError
+        A number leaves float64, or a text cannot be stated.
+    """
+    try:
+        arrays = _stand_in(plan, dataset.rows)
+        stated = canonical_json(outputs.attributes(plan, charge, arrays, dataset))
+        _create(arrays)
+    except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
+        raise ConfigError(
+            f"What this release states of itself cannot be written ({type(error).__name__})",
+            "All of it is built before anything is paid for",
+            "Give bounds that records can reach, in units that make them neither huge nor tiny; if that does not help, "
+            "report it with the config",
+        ) from None
+    require_no_time_of_day(stated)
+
+
+def require_no_time_of_day(stated: bytes) -> None:
+    """Refuse a text with a time of day: whoever resumes a run could not be told from whoever runs it later.
+
+    Parameters
+    ----------
+    stated
+        Canonical JSON of what a release states.
+
+    Raises
+    ------
+    ConfigError
+        There is one.
+    """
+    time = TIME_OF_DAY.search(stated)
+    if time is not None:
+        raise ConfigError(
+            f'"{time.group().decode()}" in a text that the release states',
+            "No release holds a time of day, since a resumed run writes the same bytes",
+            "Leave the time out of names, texts and values of the config, or write it in another form",
+        )
+
+
+def _stand_in(plan: Plan, rows: int) -> ReleaseArrays:
+    """Arrays of the release where all released integers are zero; none of an answer that is large."""
+    work = plan.answer.work(rows)
+    shape = work.shape if plan.design.by_tile and not plan.trains else plan.design.shape
+    if work.blocked or shape[0] * shape[1] > _MOST_ENTRIES:
+        return {}
+    with np.errstate(all="ignore"):
+        return plan.answer.arrays(np.zeros(shape, dtype=np.int64), rows)
+
+
+def _create(arrays: Mapping[str, tuple[Any, tuple[str, ...]]]) -> None:
+    """Make the arrays, without their values, under the names that they have in a release."""
+    group = zarr.create_group(MemoryStore(), zarr_format=3)
+    for name, (values, dimensions) in arrays.items():
+        found = np.asarray(values)
+        zarr_arrays.create_array(group, name, found.shape, found.dtype, dimensions)
