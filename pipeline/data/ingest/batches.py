@@ -7,6 +7,7 @@ and column by the caller.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, UnitType, is_canonical
 from blockveil.pipeline.data.ingest.column_faults import Unfit
-from blockveil.pipeline.data.ingest.identifiers import canonical, is_text, whole_floats
+from blockveil.pipeline.data.ingest.identifiers import canonical, is_text, type_name, whole_floats
 
 _DIVIDED = "Records are divided by a column of its declared type: text, whole numbers or dates"
 
@@ -100,7 +101,7 @@ class TableBatch:
         textual = isinstance(categories[0], str)
         if textual:
             if not is_text(column.type):
-                raise Unfit(name, f"is of type {column.type}", "Categories of text need a column of text")
+                raise Unfit(name, f"is of type {type_name(column.type)}", "Categories of text need a column of text")
             column = column.cast(pa.large_string())
         else:
             column = self._integer(name, column)
@@ -133,7 +134,7 @@ class TableBatch:
         if kind == "whole":
             column = self._integer(name, column, _DIVIDED)
         elif kind == "text" or not pa.types.is_date32(column.type):
-            raise Unfit(name, f'is of type {column.type}, declared "{kind}"', _DIVIDED)
+            raise Unfit(name, f'is of type {type_name(column.type)}, declared "{kind}"', _DIVIDED)
         return column.cast(pa.large_string())
 
     def taken(self, keep: Flags) -> TableBatch:
@@ -146,7 +147,7 @@ class TableBatch:
         kind = column.type
         real = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         if not (real or pa.types.is_null(kind)):
-            raise Unfit(name, f"is of type {kind}", "A number needs a column of whole or real numbers")
+            raise Unfit(name, f"is of type {type_name(kind)}", "A number needs a column of whole or real numbers")
         if pa.types.is_decimal(kind):
             column = column.cast(pa.string())  # read as a text it is rounded once, as elsewhere
         if not pa.types.is_float32(kind):
@@ -161,7 +162,7 @@ class TableBatch:
         if pa.types.is_floating(kind) and not rule:
             return whole_floats(name, column)
         if not (pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)):
-            raise Unfit(name, f"is of type {kind}", rule or "Whole numbers need a column of whole numbers")
+            raise Unfit(name, f"is of type {type_name(kind)}", rule or "Whole numbers need a column of whole numbers")
         try:
             return column.cast(pa.int64())
         except pa.ArrowInvalid:
@@ -182,8 +183,8 @@ class TableBatch:
             return _written_days(name, column.cast(pa.large_string()))
         # The day of a moment depends on the zone in which it is asked for.
         if not pa.types.is_date(kind) and not (pa.types.is_timestamp(kind) and kind.tz is None):
-            raise Unfit(name, f"is of type {kind}", _DATED)
-        return pc.floor_temporal(column, unit="day").cast(pa.date32()).cast(pa.int32())
+            raise Unfit(name, f"is of type {type_name(kind)}", _DATED)
+        return _calendar_days(name, column)
 
     def _integers(self, names: Sequence[str], read: Any) -> tuple[Whole, Flags | None]:
         found = np.empty((self.rows, len(names)), np.int64)
@@ -327,6 +328,12 @@ def _checked_flags(names: Sequence[str], values: Whole) -> Whole:
     return values
 
 
+_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Units of a time in a second."""
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_FIRST_DAY, _LAST_DAY = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
+
 _DATED = "A date needs a column of dates, of times without a time zone, or of texts such as 2026-11-20"
 _WRITTEN = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?)?)?$"
 
@@ -335,11 +342,29 @@ def _written_days(name: str, column: pa.Array) -> pa.Array:
     """Days since 1970-01-01 of dates as text, also where a time of the day follows; null for a missing one."""
     if pc.all(pc.match_substring_regex(column, _WRITTEN)).as_py() is not False:
         try:
-            return pc.utf8_slice_codeunits(column, 0, 10).cast(pa.date32()).cast(pa.int32())
+            return _checked_days(name, pc.utf8_slice_codeunits(column, 0, 10).cast(pa.date32()).cast(pa.int32()))
         except pa.ArrowInvalid:
             pass
     # Raised outside the handler: the text of what was caught quotes the value.
     raise Unfit(name, "holds a text that is not a date", _DATED)
+
+
+def _calendar_days(name: str, column: pa.Array) -> pa.Array:
+    """Days since 1970-01-01 of dates and of times without a zone; null for a missing or an infinite one."""
+    kind = column.type
+    date32 = pa.types.is_date32(kind)
+    raw = column.cast(pa.int32()).cast(pa.int64()) if date32 else column.cast(pa.int64())
+    end = 2**31 - 1 if date32 else 2**63 - 1  # how databases write that a date is infinite
+    raw = pc.if_else(pc.or_(pc.greater_equal(raw, end), pc.less_equal(raw, -end)), pa.scalar(None, pa.int64()), raw)
+    unit = 1 if date32 else 86_400 * _UNITS["ms" if pa.types.is_date64(kind) else kind.unit]
+    days = pc.fill_null(raw, 0).to_numpy(zero_copy_only=False) // unit
+    return _checked_days(name, pa.array(days, mask=_nulls(raw)))
+
+
+def _checked_days(name: str, days: pa.Array) -> pa.Array:
+    if pc.any(pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY))).as_py():
+        raise Unfit(name, "holds a date beyond the years 1 to 9999", "Dates are those of the calendar of programs")
+    return days
 
 
 def _nulls(column: pa.Array) -> Flags:

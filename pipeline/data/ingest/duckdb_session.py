@@ -16,6 +16,7 @@ import pyarrow as pa
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.config.row_query import TableName
 from blockveil.pipeline.data.ingest.database_files import changed, state_of
+from blockveil.pipeline.data.ingest.database_types import of_duckdb
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
@@ -93,8 +94,11 @@ class DuckdbSession:
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`."""
         # A result of sql() is streamed; one of execute() would be held whole before its first batch.
+        kinds = [kind for _, kind, *_ in self._connection.execute(f"DESCRIBE {text}").fetchall()]
         self._reader = self._connection.sql(text).to_arrow_reader(rows)
-        yield from self._reader
+        for batch in self._reader:
+            columns = [of_duckdb(*each) for each in zip(batch.columns, kinds, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
     def check_unchanged(self) -> None:
         """See :class:`.database_table.Session`."""

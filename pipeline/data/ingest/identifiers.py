@@ -93,14 +93,16 @@ def canonical(name: str, column: pa.Array, kind: UnitType) -> pa.Array:
     textual = is_text(column.type)
     if kind == "text":
         if not textual:
-            raise Unfit(name, f"is of type {column.type}", 'It is declared: unit.type = "text"', _TEXT_REMEDY)
+            raise Unfit(
+                name, f"is of type {type_name(column.type)}", 'It is declared: unit.type = "text"', _TEXT_REMEDY
+            )
         return _own_spelling(name, column.cast(pa.large_string()))
     if textual:
         return _read_digits(name, column.cast(pa.large_string()))
     if pa.types.is_floating(column.type):
         return whole_floats(name, column)
     if not (pa.types.is_integer(column.type) or pa.types.is_decimal(column.type)):
-        raise Unfit(name, f"is of type {column.type}", 'It is declared: unit.type = "whole"', _WHOLE_REMEDY)
+        raise Unfit(name, f"is of type {type_name(column.type)}", 'It is declared: unit.type = "whole"', _WHOLE_REMEDY)
     try:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -111,6 +113,13 @@ def canonical(name: str, column: pa.Array, kind: UnitType) -> pa.Array:
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column holds text; a file in which all values are missing may have written it without a type."""
     return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+
+
+def type_name(kind: pa.DataType) -> str:
+    """Name of a type for a person; of one that a driver does not know, as its database calls it."""
+    if isinstance(kind, pa.OpaqueType):
+        return str(kind.type_name)
+    return str(kind.extension_name) if isinstance(kind, pa.BaseExtensionType) else str(kind)
 
 
 def whole_floats(name: str, column: pa.Array) -> pa.Array:

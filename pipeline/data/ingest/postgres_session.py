@@ -12,11 +12,11 @@ from typing import Any
 
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError, StoreUnreachable
 from blockveil.pipeline.config.row_query import RowQuery, TableName
 from blockveil.pipeline.data.ingest.database_files import not_stored
+from blockveil.pipeline.data.ingest.database_types import of_postgres
 
 _BEGIN = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -126,7 +126,7 @@ class PostgresSession:
         self._cursor.execute(text)
         with self._cursor.fetch_record_batch() as reader:
             for batch in reader:
-                columns = [_plain(column) for column in batch.columns]
+                columns = [of_postgres(*each) for each in zip(batch.columns, batch.schema, strict=True)]
                 yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
     def check_unchanged(self) -> None:
@@ -196,11 +196,3 @@ class PostgresSession:
     def _rows(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         self._cursor.execute(text, values or None)
         return list(self._cursor.fetchall())
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    """A column as files have it: decimals of any length, which come as text, as real numbers."""
-    kind = column.type
-    if isinstance(kind, pa.OpaqueType) and kind.type_name == "numeric":
-        return pc.cast(column.storage, pa.float64())
-    return column

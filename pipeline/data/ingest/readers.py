@@ -132,7 +132,11 @@ class Reader:
 
     def _parquet(self, file: SourceFile, start: int) -> Iterator[Piece]:
         inside = [name for name in self._config.inputs if name not in dict(file.keys)]
-        with closing(file.open()) as stream, arrow_parquet.ParquetFile(stream) as table:
+        # Old writers count nanoseconds in 96 bits, of which 64 would hold the years 1678 to 2261 alone, others wrapped.
+        with (
+            closing(file.open()) as stream,
+            arrow_parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us") as table,
+        ):
             names = table.schema_arrow.names
             _check_columns(file, names, inside)
             total, done = table.metadata.num_rows, 0
