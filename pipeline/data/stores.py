@@ -19,6 +19,7 @@ from zarr.storage import ObjectStore
 
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.conventions import require_plain
 from blockveil.pipeline.data.zarr_arrays import LayoutError, folder, missing_chunks
 
 Location = Path | str
@@ -60,6 +61,8 @@ def open_node(location: Location, member: str, name: str, key: str = "data.array
         failure = unreadable(name, error)
     else:
         if found is not None and encodes:
+            if isinstance(found, zarr.Array):
+                require_plain(found, name)
             return found
         failure = _no_store(name, there) if whole is None else _no_array(name, member, key)
     raise failure
