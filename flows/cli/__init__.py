@@ -91,7 +91,7 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
             known = error
         case ModuleNotFoundError():
             known = MissingExtra.of(error)
-        case OSError():
+        case OSError() if error.errno:  # one without a number is no file's: a connection that ended, for example
             known = _refused(error)
     if known is None:
         # The text of an unexpected error could quote a record.
@@ -103,7 +103,7 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
 
 def _refused(error: OSError) -> StoreError:
     """What the operating system refused outside of a release, such as a file of an option that cannot be written."""
-    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    reason = os.strerror(error.errno or 0)
     places = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     refused = " and ".join(f'"{place}"' for place in places) or "a file or folder"
     if isinstance(error, PermissionError) and places:

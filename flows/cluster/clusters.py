@@ -100,15 +100,15 @@ def open_cluster(
         stack.enter_context(dask.config.set(_settings(stack.enter_context(scratch.private_folder()))))
         try:
             client = _connect(loaded, section, stack)
+            if compile_loops:
+                workers.register(client, CompiledPlugin())
+            if choose_products:
+                workers.register(client, ProductsPlugin())
         except BlockveilError:
             raise
         except Exception as error:  # noqa: BLE001 - an address or a credential could be in its text
             failure = failure_of(error)
         else:
-            if compile_loops:
-                client.register_plugin(CompiledPlugin())
-            if choose_products:
-                client.register_plugin(ProductsPlugin())
             patience = loaded.config.compute.patience_minutes * 60.0
             yield DistributedCompute(client, patience, getattr(section, "workers", 1))
             return
@@ -128,7 +128,7 @@ def _connect(loaded: LoadedConfig, section: LocalSection | Address | ClusterClas
     workers.wait_for_one(client, seconds)
     if not section.insecure:
         workers.check_transport(client)
-        client.register_plugin(workers.Encrypted())
+        workers.register(client, workers.Encrypted())
     workers.check(client, int(loaded.config.compute.memory_gib * 2**30))
     return client
 
@@ -143,10 +143,10 @@ def _start(loaded: LoadedConfig, section: LocalSection, stack: ExitStack) -> Cli
     client = Client(cluster, set_as_default=False)
     stack.callback(_close, client.close)
     workers.check_transport(client)
-    client.register_plugin(workers.Encrypted())
-    client.register_plugin(PrivateFilesPlugin())
+    workers.register(client, workers.Encrypted())
+    workers.register(client, PrivateFilesPlugin())
     # Workers have this process's code now; one that is restarted would have what an upgrade has put on the disk.
-    client.register_plugin(workers.SameCode(workers.versions()))
+    workers.register(client, workers.SameCode(workers.versions()))
     return client
 
 

@@ -23,12 +23,12 @@ from blockveil.engine.answers.graph import ExactGraph
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.base import private_log
+from blockveil.flows.cluster import workers
 from blockveil.pipeline.base.errors import BlockveilError, ComputeError
 from blockveil.pipeline.releases.compute import Consume, Progress, WorkShares, translate
 
 _PLUGIN = "blockveil-noise-key-"
 _TOPIC = "blockveil-progress"
-_TRIES = 3
 _PACE = 0.25
 """Seconds between two shares that a task tells: each takes the process of the scheduler a millisecond."""
 
@@ -137,7 +137,7 @@ class DistributedCompute:
     def _held(self, graph: ExactGraph, shares: WorkShares) -> list[Future]:
         events, self._parts = SimpleQueue[tuple[str, float] | Future](), frozenset(graph.parts)
         if not self._tells:  # workers that join later get it too; a training has a sum for each step
-            self._register(ProgressPlugin())
+            workers.register(self._client, ProgressPlugin())
             self._tells = True
         with self._listening(lambda part, share: events.put((part, share))):
             # In one call, so that the scheduler knows all that depends on a part before the part is done.
@@ -224,21 +224,13 @@ class DistributedCompute:
             self._hear()
             return found
 
-    def _register(self, plugin: WorkerPlugin) -> None:
-        """Install a plugin. A worker that dies meanwhile is no failure: the one in its place gets it as it joins."""
-        for _ in range(_TRIES - 1):
-            with suppress(OSError):
-                self._client.register_plugin(plugin)
-                return
-        self._client.register_plugin(plugin)
-
     def _hear(self) -> None:
         self._heard = time.monotonic()
 
     def install(self, handle: str, key: NoiseKey) -> None:
         """Send the key to all workers, outside any task."""
         try:
-            self._register(NoiseKeyPlugin(handle, key))
+            workers.register(self._client, NoiseKeyPlugin(handle, key))
             return
         except Exception as error:  # noqa: BLE001 - as above
             failure = failure_of(error)

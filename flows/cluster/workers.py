@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -15,6 +16,9 @@ from blockveil.pipeline.base.errors import BlockveilError
 
 PACKAGES = ("numpy", "scipy", "zarr", "dask", "distributed", "cryptography")
 """What decides the numbers of a release, or how tasks travel."""
+
+_TRIES = 3
+"""How often a plugin is sent: a worker that leaves before it answers fails that for all of them."""
 
 
 class ClusterUnfit(BlockveilError):
@@ -48,6 +52,15 @@ class SameCode(WorkerPlugin):
 def versions() -> dict[str, str]:
     """Versions of this code and of the packages that matter, in this process."""
     return {"blockveil": code.running(), **{name: version(name) for name in PACKAGES}}
+
+
+def register(client: Client, plugin: WorkerPlugin) -> None:
+    """Install a plugin. A worker that leaves meanwhile is no failure: the one in its place gets it as it joins."""
+    for _ in range(_TRIES - 1):
+        with suppress(OSError):
+            client.register_plugin(plugin)
+            return
+    client.register_plugin(plugin)
 
 
 def wait_for_one(client: Client, seconds: float) -> None:
@@ -179,7 +192,7 @@ def check(client: Client, memory: int) -> None:
                 "The plan counts on that much memory in each worker",
                 "Lower memory_gib, or give workers more",
             )
-    client.register_plugin(SameCode(expected))
+    register(client, SameCode(expected))
 
 
 def _compare(found: dict[str, Any], expected: dict[str, str], name: str) -> None:

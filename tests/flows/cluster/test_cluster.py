@@ -9,19 +9,21 @@ import ssl
 import stat
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from dask import delayed
+from distributed.comm import CommClosedError
 
 from blockveil.engine.answers import layout
 from blockveil.engine.answers.graph import ExactGraph, exact_graph
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.base import private_log
-from blockveil.flows.cluster import scratch
+from blockveil.flows.cluster import clusters, scratch, workers
 from blockveil.flows.cluster.clusters import DistributedCompute
 from blockveil.flows.cluster.computing import open_compute
 from blockveil.flows.cluster.distributed_compute import Paced
@@ -269,6 +271,77 @@ def test_scratch_is_gone_after_the_run_and_that_of_dead_runs_before_the_next(tmp
             assert alive.exists(), "the folder of a run that lives is left alone"
         assert not any(dead.exists() for dead in left)
     assert list(home.iterdir()) == []
+
+
+class _Dying:
+    """A plugin whose first worker dies while it is set up."""
+
+    def setup(self, worker):
+        with suppress(FileExistsError):
+            (Path(os.environ["DIED"]) / self.name).touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().setup(worker)
+
+
+class DyingCompiled(_Dying, clusters.CompiledPlugin):
+    pass
+
+
+class DyingProducts(_Dying, clusters.ProductsPlugin):
+    pass
+
+
+class DyingFiles(_Dying, clusters.PrivateFilesPlugin):
+    pass
+
+
+class DyingEncrypted(_Dying, workers.Encrypted):
+    pass
+
+
+class DyingSameCode(_Dying, workers.SameCode):
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "name", "dying"),
+    [
+        (clusters, "CompiledPlugin", DyingCompiled),
+        (clusters, "ProductsPlugin", DyingProducts),
+        (clusters, "PrivateFilesPlugin", DyingFiles),
+        (workers, "Encrypted", DyingEncrypted),
+        (workers, "SameCode", DyingSameCode),
+    ],
+)
+def test_a_worker_that_dies_while_a_plugin_is_set_up_ends_no_run(tmp_path, monkeypatch, module, name, dying):
+    (tmp_path / "died").mkdir()
+    monkeypatch.setenv("DIED", str(tmp_path / "died"))
+    monkeypatch.setattr(module, name, dying)
+    section = support.prepare(tmp_path, cluster="local")
+    with clusters.open_cluster(section, section.config.cluster, True, True) as compute:
+        compute._client.wait_for_workers(section.config.cluster.workers, timeout=300)
+        plugins = compute._client.run(lambda dask_worker: sorted(dask_worker.plugins), on_error="ignore")
+    assert [path.name for path in (tmp_path / "died").iterdir()] == [dying.name]
+    assert any(dying.name in each for each in plugins.values())
+
+
+def test_a_plugin_is_sent_again_after_a_connection_that_ended_and_not_for_ever():
+    sent = []
+
+    class Client:
+        def register_plugin(self, plugin):
+            sent.append(plugin)
+            if len(sent) < fails:
+                raise CommClosedError
+
+    fails = 3
+    workers.register(Client(), "a plugin")
+    assert sent == ["a plugin"] * 3
+    fails = 9
+    with pytest.raises(CommClosedError):
+        workers.register(Client(), "a plugin")
+    assert len(sent) == 6
 
 
 def take_the_place(kind, place):
