@@ -29,15 +29,20 @@ def dated(day: exp.Column, dates: Dates, dialect: str) -> exp.Expression:
 
 
 def undated(day: exp.Column, dialect: str) -> exp.Expression:
-    """Whether a column has no date: none at all, or in SQLite, which takes any value, a text that is none."""
+    """Whether a column has no date: none at all, an infinite one, or in SQLite, which takes any value, another text."""
     missing = exp.Is(this=day.copy(), expression=exp.Null())
     if dialect != _SQLITE:
-        return missing
+        before = exp.LT(this=day.copy(), expression=_read("0001-01-01"))
+        after = exp.GTE(this=day.copy(), expression=_read("10000-01-01"))
+        return exp.Or(this=missing, expression=exp.Or(this=before, expression=after))
     start = exp.Substring(this=day.copy(), start=exp.Literal.number(1), length=exp.Literal.number(10))
     read = exp.Anonymous(this="DATE", expressions=[day.copy()])
     return exp.Or(this=missing, expression=exp.NullSafeNEQ(this=read, expression=start))
 
 
 def _date(day: date, dialect: str) -> exp.Expression:
-    text = exp.Literal.string(day.isoformat())
-    return text if dialect == _SQLITE else exp.Cast(this=text, to=exp.DataType(this=exp.DType.DATE))
+    return exp.Literal.string(day.isoformat()) if dialect == _SQLITE else _read(day.isoformat())
+
+
+def _read(text: str) -> exp.Cast:
+    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType(this=exp.DType.DATE))

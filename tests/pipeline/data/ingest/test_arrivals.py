@@ -127,9 +127,10 @@ def test_rows_written_later_under_a_date_that_was_read_stop_the_next_append(tmp_
     assert people.left(tmp_path) == [".grown-out.zarr"]
 
 
-def test_rows_without_a_date_stop_an_append(tmp_path, database):
+@pytest.mark.parametrize("date", ["NULL", "'infinity'", "'-infinity'"])
+def test_rows_without_a_date_stop_an_append(tmp_path, database, date):
     put(database, 0)
-    database.execute("INSERT INTO visits VALUES (1, 271828, NULL)")
+    database.execute(f"INSERT INTO visits VALUES (1, 271828, {date})")
     with pytest.raises(DataError, match=r'Table "visits", column "day" holds rows without a date') as refused:
         append(configure(tmp_path, database), 1)
     assert "271828" not in str(refused.value)
