@@ -25,6 +25,7 @@ from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
 from blockveil.pipeline.plan import nights
+from blockveil.pipeline.plan.axis_names import require_own_names
 from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.effort import Effort
@@ -227,6 +228,7 @@ def make_plan(
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
     described = describe(designed, charge, release_id(loaded.config, logical_date))
     plan = Plan(loaded, logical_date, designed, charge, described, begun)
+    require_own_names(loaded.config)
     require_finite(loaded.config, plan.answer, described)
     plan.effort.cut(plan.effort.machine())  # a plan fits the memory bound before it starts
     _check_blocks(plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,15 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 from typer.testing import CliRunner
 
+import blockveil as bv
 from blockveil.flows.cli import app
 from blockveil.pipeline.analysis import export as exporting
 from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, StoreError
 from blockveil.pipeline.data.released import OpenRelease
+from blockveil.pipeline.plan.planning import make_plan
+from tests import support
+from tests.pipeline.questions import test_queries as queries
 
 RESULTS = {"mean": ("feature",), "covariance": ("feature", "feature_"), "count": ()}
 
@@ -195,3 +200,59 @@ def test_the_command_writes_the_same_and_says_where(known, tmp_path):
     again = CliRunner().invoke(app, [*words[:-1], str(tmp_path / "more"), "--json"])
     assert json.loads(again.output)["files"] == [str(path) for path in sorted((tmp_path / "more").iterdir())]
     assert isinstance(CliRunner().invoke(app, words).exception, BlockveilError)
+
+
+AXES = {
+    "counts": ("counts", ""),
+    "ranges": ("counts", 'workload = "ranges"\n'),
+    "tables": ("marginals", "ways = 2\n"),
+}
+RESERVED = (
+    "Other",
+    "standard_deviation",
+    "value",
+    "Value",
+    "STANDARD_DEVIATION",
+    "km/h",
+    ".",
+    "age_",
+    "axis_1",
+    "counts",
+)
+
+
+def asked_of(folder, kind, names, mechanism='kind = "auto"\nminimise = "total"'):
+    query, more = AXES[kind]
+    axes = ", ".join(f"{{ name = {json.dumps(name)}, edges = [0, 2, 4] }}" for name in names)
+    text = f'kind = "{query}"\nrows_at_most = 500\nmissing = "refuse"\noutside = "drop"\n{more}axes = [ {axes} ]\n'
+    return queries.config(folder, text, neighbours="add-remove", mechanism=mechanism)
+
+
+@pytest.mark.parametrize("kind", AXES)
+@pytest.mark.parametrize("name", RESERVED)
+def test_an_axis_that_an_export_could_not_name_is_refused_by_the_plan(tmp_path, kind, name):
+    with pytest.raises(ConfigError, match=f'"{re.escape(name)}"'):
+        make_plan(asked_of(tmp_path, kind, ["other", name]), queries.NIGHT)
+
+
+@pytest.mark.parametrize("kind", AXES)
+def test_every_name_of_a_release_is_refused_as_that_of_an_axis_and_others_are_exported(tmp_path, kind):
+    support.write_records(tmp_path, np.tile([[0.0, 1.0], [3.0, 3.0]], (100, 1)))
+    loaded = asked_of(tmp_path, kind, ["mean", "Größe=1 'x' ;,"])
+    support.set_budget(loaded, 40.0)
+    _, outcome = queries.run(loaded)
+    release = bv.open(outcome.path)
+    own = {"mean", "Größe=1 'x' ;,"}
+    taken = {*release.opened.arrays, *(axis for axes in release.opened.dimensions.values() for axis in axes)} - own
+    for name in taken:
+        with pytest.raises(ConfigError):
+            make_plan(asked_of(tmp_path, kind, ["other", name]), queries.NIGHT)
+    for form in ("parquet", "csv", "netcdf"):
+        release.export(tmp_path / form, form)
+    for file in (tmp_path / "csv").glob("*.csv"):
+        with file.open(newline="") as lines:
+            head = next(csv.reader(lines))
+        assert len(set(head)) == len(head)
+    with xarray.open_dataset(tmp_path / "netcdf", engine="h5netcdf") as found:
+        assert own <= set(found.sizes)
+    assert own <= set(release.to_xarray().sizes)
