@@ -10,6 +10,7 @@ from blockveil.pipeline.budget.filter import Chargeable, Ticks
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import refusals
 from blockveil.pipeline.ledger.entries import BudgetStatus, Night
+from blockveil.pipeline.ledger.exhausted_budget import exhausted
 
 
 def booked(budget: BudgetStatus, charge: Chargeable, part: Part | None) -> Ticks:
@@ -29,10 +30,10 @@ def booked(budget: BudgetStatus, charge: Chargeable, part: Part | None) -> Ticks
     """
     ticks = budget.tally.book(budget.cap, charge, part)
     if not budget.tally.holds(budget.cap, ticks, part):
-        raise refusals.exhausted(budget, charge, ticks, part)
+        raise exhausted(budget, charge, ticks, part)
     for period in budget.periods:
         if not period.tally.holds(period.cap, ticks, part):
-            raise refusals.exhausted(budget, charge, ticks, part, period)
+            raise exhausted(budget, charge, ticks, part, period)
     if not ticks.storable:
         raise refusals.not_storable()
     return ticks
