@@ -52,6 +52,19 @@ class Unreachable(LedgerError):
         )
 
 
+class Locked(LedgerError):
+    """The lock of whoever writes did not come in time; nothing was booked."""
+
+    passes = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The ledger stayed locked for {WAIT_SECONDS} seconds",
+            f"One entry at a time is written; {NOT_BOOKED}",
+            "Find the process that holds it, then run again",
+        )
+
+
 class Database(ABC):
     """Where the rows are kept.
 
@@ -195,13 +208,4 @@ def broken_rule() -> LedgerError:
         "An entry would break the ledger's rules",
         "Rows are never changed, each continues the one before it, and a state is entered once",
         "Run `blockveil ledger verify`, then run again",
-    )
-
-
-def locked() -> LedgerError:
-    """Refusal after waiting for the lock."""
-    return LedgerError(
-        f"The ledger stayed locked for {WAIT_SECONDS} seconds",
-        f"One entry at a time is written; {NOT_BOOKED}",
-        "Find the process that holds it, then run again",
     )

@@ -9,15 +9,15 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, DiskFull, LedgerError, StoreError
 from blockveil.pipeline.ledger.database import (
     NOT_BOOKED,
     WAIT_SECONDS,
     ConnectionLost,
     Database,
+    Locked,
     Unreachable,
     broken_rule,
-    locked,
     translated,
 )
 
@@ -168,11 +168,11 @@ def _explain(error: sa.exc.DBAPIError) -> BlockveilError:
     if lost or error.connection_invalidated or state.startswith(("08", "57P", "25P03", "40")):
         return ConnectionLost()
     if state == "55P03":
-        return locked()
+        return Locked()
     if state.startswith(("23", "BV")):
         return broken_rule()
     if state.startswith(("53", "58")):
-        return StoreError(
+        return DiskFull(
             "The ledger cannot be written: its server's disk is full or failing",
             "An entry is booked whole or not at all",
             "Free some space there and run again",

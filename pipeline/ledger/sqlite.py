@@ -12,10 +12,10 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from blockveil.pipeline.base import permissions
-from blockveil.pipeline.base.errors import BlockveilError, LedgerError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, DiskFull, LedgerError, StoreError
 from blockveil.pipeline.base.permissions import JOURNALS, beside, resolved
 from blockveil.pipeline.ledger import read_only, writer_queue
-from blockveil.pipeline.ledger.database import NOT_BOOKED, WAIT_SECONDS, Database, broken_rule, locked, translated
+from blockveil.pipeline.ledger.database import NOT_BOOKED, WAIT_SECONDS, Database, Locked, broken_rule, translated
 
 _FOUND_AGAIN = "if this one was, it is found again and not booked twice"
 
@@ -149,7 +149,7 @@ def _explain(error: sa.exc.DBAPIError, name: str, outcome: str, *, writing: bool
     if not writing and ("readonly" in reason or "unable to open" in reason or "permission" in reason):
         return _unreadable(name)
     if "full" in reason or "disk i/o" in reason:
-        return StoreError(
+        return DiskFull(
             f'The ledger cannot be written: the disk of "{name}" is full or failing',
             f"An entry is booked whole or not at all; {outcome}",
             "Free some space and run again",
@@ -161,7 +161,7 @@ def _explain(error: sa.exc.DBAPIError, name: str, outcome: str, *, writing: bool
             "Give the user that runs Blockveil write permission there",
         )
     if "locked" in reason or "busy" in reason:
-        return locked()
+        return Locked()
     if "never changed" in reason or "unique constraint" in reason:
         return broken_rule()
     return _damaged()

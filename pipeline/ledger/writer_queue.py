@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from blockveil.pipeline.ledger.database import WAIT_SECONDS, locked
+from blockveil.pipeline.ledger.database import WAIT_SECONDS, Locked
 
 
 @contextmanager
@@ -58,4 +58,4 @@ def _wait(descriptor: int) -> None:
 
     threading.Thread(target=stand, name="ledger line", daemon=True).start()
     if not served.wait(WAIT_SECONDS):
-        raise locked()
+        raise Locked()

@@ -144,7 +144,5 @@ def test_a_file_system_that_is_full_at_any_point_costs_one_charge_and_no_bit(tmp
     assert done.returncode == 0, done.stdout + done.stderr
     *refusals, digest = done.stdout.splitlines()
     assert digest == f"digest {expected}"
-    assert any(
-        line.startswith("DiskFull: release people/covariance/2026-11-20 cannot be written") for line in refusals
-    )
+    assert any(line.startswith("DiskFull: release people/covariance/2026-11-20 cannot be written") for line in refusals)
     assert all("full" in line or "No space left" in line for line in refusals), refusals

@@ -36,7 +36,7 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ComputeError, ConfigError, LedgerError, StoreUnreachable
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.ledger.database import ConnectionLost, Unreachable
+from blockveil.pipeline.ledger.database import ConnectionLost, Locked, Unreachable
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.charged_steps import reserve
 from blockveil.pipeline.releases.workspace import Workspace
@@ -448,6 +448,7 @@ def failure_of(error):
 PASSING = (
     Unreachable("does not answer"),
     ConnectionLost(),
+    Locked(),
     StoreUnreachable("The store did not answer", "It must", "Look at it"),
     durable.store_error(OSError(errno.ENOSPC, "full"), "the release cannot be written"),
     ComputeError("KilledWorker", "0f20a269"),
