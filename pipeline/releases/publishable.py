@@ -14,6 +14,7 @@ import numpy as np
 import zarr
 from zarr.storage import MemoryStore
 
+from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
 from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data import zarr_arrays
@@ -79,13 +80,14 @@ def require_no_time_of_day(stated: bytes) -> None:
 
 
 def _stand_in(plan: Plan, rows: int) -> ReleaseArrays:
-    """Arrays of the release where all released integers are zero; none of an answer that is large."""
+    """Arrays of the release where all its counts and sums are zero; none of an answer that is large."""
     work = plan.answer.work(rows)
     shape = work.shape if plan.design.by_tile and not plan.trains else plan.design.shape
     if work.blocked or shape[0] * shape[1] > _MOST_ENTRIES:
         return {}
+    zeros = plan.design.stand_in() if isinstance(plan.design, BucketsDesign) else np.zeros(shape, dtype=np.int64)
     with np.errstate(all="ignore"):
-        return plan.answer.arrays(np.zeros(shape, dtype=np.int64), rows)
+        return plan.answer.arrays(zeros, rows)
 
 
 def _create(arrays: Mapping[str, tuple[Any, tuple[str, ...]]]) -> None:
