@@ -14,7 +14,6 @@ import numpy as np
 import zarr
 from zarr.storage import MemoryStore
 
-from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
 from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data import zarr_arrays
@@ -85,7 +84,8 @@ def _stand_in(plan: Plan, rows: int) -> ReleaseArrays:
     shape = work.shape if plan.design.by_tile and not plan.trains else plan.design.shape
     if work.blocked or shape[0] * shape[1] > _MOST_ENTRIES:
         return {}
-    zeros = plan.design.stand_in() if isinstance(plan.design, BucketsDesign) else np.zeros(shape, dtype=np.int64)
+    own = getattr(plan.design, "stand_in", None)  # of designs that never release zeros alone
+    zeros = np.zeros(shape, dtype=np.int64) if own is None else own()
     with np.errstate(all="ignore"):
         return plan.answer.arrays(zeros, rows)
 
