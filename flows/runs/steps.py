@@ -57,7 +57,7 @@ class Stopped(Exception):
         self.state = state
 
 
-TRIED_AGAIN = "This may pass: a night of the schedule is tried again by itself, at first after half a minute."
+TRIED_AGAIN = "This may pass: `blockveil serve` tries a night of its schedule again, up to five times."
 """Last sentence of a failure that may end without anybody's doing; what tries again knows it by this."""
 
 NOT_REVIEWED = "NotReviewed"

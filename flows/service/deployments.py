@@ -152,12 +152,12 @@ def offer(loaded: LoadedDeployments, names: Sequence[str]) -> tuple[str, ...]:
     names
         What the forms offered so far.
     """
-    held = loaded.offered
-    if held != tuple(names):
-        made = [each for each in build(loaded) if each.name == BY_HAND or each.flow_name == plan.name]
-        keep_pauses(made)
-        register(made)
-    return held
+    present = loaded.offered
+    if present != tuple(names):
+        forms = [each for each in build(loaded) if each.name == BY_HAND or each.flow_name == plan.name]
+        keep_pauses(forms)
+        register(forms)
+    return present
 
 
 def _put_right(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:

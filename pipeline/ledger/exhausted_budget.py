@@ -32,8 +32,7 @@ def exhausted(
         _rule(budget, charge, ticks, part, period),
         _reserve_first(budget, ticks, part)
         if period is None and _lacks_reserve(budget, ticks, part)
-        else _fits(tally.fitting_factor(cap, charge, part), _grows(cap, tally, ticks, part))
-        + ("" if period is None else ", or wait"),
+        else _fits(tally.fitting_factor(cap, charge, part), _grows(cap, tally, ticks, part), period),
     )
 
 
@@ -81,12 +80,14 @@ def _rule(
     return "All releases together stay within the budget, for ever and in each capped period"
 
 
-def _fits(factor: float | None, grows: bool) -> str:
+def _fits(factor: float | None, grows: bool, period: PeriodStatus | None) -> str:
     """How much more noise would let the release fit, where any does, and whether a larger budget would."""
     noise = "No noise makes it fit" if factor is None else f"With {factor:.3g} times the noise it fits"
+    wait = "" if period is None else ", or wait"
     if not grows:
         other = "release something else" if factor is None else "lower privacy.epsilon"
-        return f"{noise}: {other}; no larger epsilon of the budget holds it"
+        return f"{noise}: {other}{wait}; no larger epsilon of the budget holds it"
     return (
         f"{noise}: {'' if factor is None else 'lower privacy.epsilon, or '}raise the budget with `blockveil budget set`"
+        f"{wait}"
     )
