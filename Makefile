@@ -61,7 +61,7 @@ test: check ## set up, check style, types and layers, and run the tests
 	@# both cores was idle. A file's tests share what it starts. Their folders are in memory where it has room for them.
 	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) --dist loadfile -m "not slow" $(call again,$(B))
 
-test-slow: $(V)/.stamp ## the tests that take long; SHARE=1/3 runs a third of them
+test-slow: $(V)/.stamp ## the tests that take long; SHARE=1/6 runs a sixth of them
 	@# They wait for servers and clocks too. The longest, which tests/long.txt names, begin first.
 	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) --dist loadfile -m slow \
 	  $(if $(SHARE),--share $(SHARE)) $(call again,$(B))
