@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, ClassVar
 
-from prefect import get_run_logger, task
+from prefect import get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
@@ -57,8 +58,13 @@ class Stopped(Exception):
         self.state = state
 
 
-TRIED_AGAIN = "This may pass: `blockveil serve` tries a night of its schedule again, up to five times."
-"""Last sentence of a failure that may end without anybody's doing; what tries again knows it by this."""
+WAITS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 480, 1920, 7680))
+"""How long a night waits before it is tried again, after its first try that ended so and after each later one."""
+
+TRIED_AGAIN = "This may pass: a night of a schedule is tried again in"
+"""Begins the last sentence of a failure that may end without anybody's doing; what tries again knows it by this."""
+
+_MINUTE = 60
 
 NOT_REVIEWED = "NotReviewed"
 """State of a run that asks for what the reviewed folder does not say."""
@@ -141,7 +147,7 @@ class Steps:
     def _explained(self, error: BlockveilError) -> State[Any]:
         spent = self._spent(type(error).__name__)
         get_run_logger().error("%s %s", error, spent)
-        again = f" {TRIED_AGAIN}" if error.passes else ""
+        again = f" {when_tried_again()}" if error.passes else ""
         return Failed(name=name_of(error), message=f"{error} {spent}{again}", data=error)
 
     def _spent(self, reason: str) -> str:
@@ -155,6 +161,15 @@ class Steps:
         if voided:
             return "Nothing was drawn; the budget was given back."
         return "The charge stands; running the same release again finishes it at no further cost."
+
+
+def when_tried_again() -> str:
+    """When the next try of this run follows a failure that may pass, in words."""
+    tries = runtime.flow_run.run_count or 1
+    if tries > len(WAITS):
+        return f"This may pass, but {tries} tries have failed: run it again once it has."
+    seconds = round(WAITS[tries - 1].total_seconds())
+    return f"{TRIED_AGAIN} {f'{seconds} s' if seconds < _MINUTE else f'{seconds // _MINUTE} min'}."
 
 
 def name_of(error: BlockveilError) -> str:

@@ -15,11 +15,11 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate, GlobalConcurrencyLimitUpdate
 from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.states import Failed
 
 from blockveil.flows.base import temporary
-from blockveil.flows.runs.steps import TRIED_AGAIN, Steps, Stopped
+from blockveil.flows.runs.steps import Steps, Stopped, when_tried_again
 
 WAIT_SECONDS = 6 * 3600
 """How long a run waits for another one of its data set."""
@@ -45,12 +45,14 @@ def make_limit(client: SyncPrefectClient, name: str) -> None:
     name
         Name of the limit.
     """
+    wanted = GlobalConcurrencyLimitUpdate(active=True, limit=1, slot_decay_per_second=0.0)
     try:
-        client.update_global_concurrency_limit(
-            name, GlobalConcurrencyLimitUpdate(active=True, limit=1, slot_decay_per_second=0.0)
-        )
+        client.update_global_concurrency_limit(name, wanted)
     except ObjectNotFound:
-        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
+        try:
+            client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
+        except ObjectAlreadyExists:  # made by somebody else in between
+            client.update_global_concurrency_limit(name, wanted)
 
 
 @contextmanager
@@ -97,6 +99,6 @@ def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
 
 def _busy(dataset: str, spent: str) -> State[Any]:
     waited = f"Another run of data set '{dataset}' was at work for {WAIT_SECONDS // 3600} hours. One runs at a time."
-    message = f"{waited} {spent} {TRIED_AGAIN}"
+    message = f"{waited} {spent} {when_tried_again()}"
     get_run_logger().error(message)
     return Failed(name="DatasetBusy", message=message)

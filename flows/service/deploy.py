@@ -13,7 +13,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import get_current_settings
 
-from blockveil.flows.service import automations, deployments, limits, login, runner
+from blockveil.flows.service import automations, deployments, limits, login, recovery, revival, runner
 from blockveil.flows.service.named_server import require_server
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
@@ -87,8 +87,10 @@ def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable
     _make_pool(pool)
     settings = get_current_settings()
     seconds, most = settings.worker.query_seconds, limit or settings.runner.process_limit
-    find = runner.of_pool(pool, f"{socket.gethostname()} {os.getpid()}", seconds)
+    due = runner.of_pool(pool, f"{socket.gethostname()} {os.getpid()}", seconds)
+    find = recovery.tended(due, lambda: recovery.revive_runs(loaded, pool))
+    died = revival.after_death(loaded, pool)
     tell(f"Starting the runs of the work pool '{pool}', at most {most} at once, as {loaded.root} says. Ctrl-C stops.")
     os.environ["PREFECT_HOME"] = str(login.home())  # absolute
     with chdir(login.home()):
-        asyncio.run(runner.Runner(find, loaded.root, seconds, most).until_stopped(lambda: False))
+        asyncio.run(runner.Runner(find, loaded.root, seconds, most, died).until_stopped(lambda: False))

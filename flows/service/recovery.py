@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from time import monotonic
@@ -235,29 +235,54 @@ def _start(client: SyncPrefectClient, deployment: UUID, night: NightSection, due
     return f"run {made.name}"
 
 
-def tended(find: Find, loaded: LoadedDeployments, began: datetime) -> Find:
-    """The same search for due runs, which now and then looks after nights whose process died or that nobody planned.
+def tended(find: Find, tend: Callable[[], None]) -> Find:
+    """The same search for due runs, which now and then looks after the nights.
 
     Parameters
     ----------
     find
         Looks for runs that are due.
+    tend
+        Looks after the nights: :func:`all_nights` of a service, :func:`revive_runs` of a worker.
+    """
+    last = float("-inf")
+
+    async def look(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
+        nonlocal last
+        if monotonic() - last >= TEND_SECONDS:
+            last = monotonic()
+            await asyncio.to_thread(_tend, tend)
+        return await find(client, before)
+
+    return look
+
+
+def all_nights(loaded: LoadedDeployments, began: datetime) -> Callable[[], None]:
+    """Look after nights whose process died or that nobody planned, and have forms offer the configs of the folder.
+
+    Parameters
+    ----------
     loaded
         What runs when.
     began
         When the service started.
     """
-    last, names = float("-inf"), loaded.offered
+    names = loaded.offered
 
-    async def look(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
-        nonlocal last, names
-        if monotonic() - last >= TEND_SECONDS:
-            last = monotonic()
-            await asyncio.to_thread(_tend, loaded, began)
-            names = await asyncio.to_thread(_offer, loaded, names)
-        return await find(client, before)
+    def tend() -> None:
+        nonlocal names
+        revive_runs(loaded)
+        for night in unplanned_nights(loaded, began, datetime.now(UTC)):
+            _log.warning("Caught up: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
+        names = _offer(loaded, names)
 
-    return look
+    return tend
+
+
+def revive_runs(loaded: LoadedDeployments, pool: str | None = None) -> None:
+    """Revive what died or may pass, as :func:`.revival.revive`, and log it."""
+    for line in revival.revive(loaded, datetime.now(UTC), pool):
+        _log.warning("%s", one_line(line))
 
 
 def _offer(loaded: LoadedDeployments, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -269,12 +294,8 @@ def _offer(loaded: LoadedDeployments, names: tuple[str, ...]) -> tuple[str, ...]
         return names
 
 
-def _tend(loaded: LoadedDeployments, began: datetime) -> None:
+def _tend(tend: Callable[[], None]) -> None:
     try:
-        now = datetime.now(UTC)
-        for line in revival.revive(loaded, now):
-            _log.warning("%s", one_line(line))
-        for night in unplanned_nights(loaded, began, now):
-            _log.warning("Caught up: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
+        tend()
     except Exception as error:  # noqa: BLE001 - a server or a ledger that is away for a while must not end the service
         _log.warning("The nights were not looked after this time (%s)", type(error).__name__)

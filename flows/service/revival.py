@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
+from httpx import HTTPStatusError
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
@@ -22,9 +25,11 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Completed
 
-from blockveil.flows.runs.steps import TRIED_AGAIN
+from blockveil.flows.runs import turns
+from blockveil.flows.runs.steps import TRIED_AGAIN, WAITS
 from blockveil.flows.service.pages import pages, shown_deployment
 from blockveil.flows.service.runner import STOPPED, Died
 from blockveil.pipeline.base.printable import one_line
@@ -33,11 +38,11 @@ from blockveil.pipeline.config.night_dates import night_at
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger import State as Stands
 
-WAITS = tuple(timedelta(seconds=seconds) for seconds in (30, 120, 480, 1920, 7680))
-"""How long a night waits before it is tried again, after its first try that ended so and after each later one."""
-
 RECENT = timedelta(days=2)
 """What is longer ago is left to a person."""
+
+_TURN = "blockveil-revival"
+# Limit on the server that lets one worker at a time revive runs.
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +75,7 @@ def was_stopped(run: FlowRun) -> bool:
 def may_pass(run: FlowRun) -> bool:
     """Whether a run failed by what may end without anybody's doing."""
     state = run.state
-    return state is not None and state.type is StateType.FAILED and (state.message or "").endswith(TRIED_AGAIN)
+    return state is not None and state.type is StateType.FAILED and TRIED_AGAIN in (state.message or "")
 
 
 def outlook(
@@ -114,12 +119,24 @@ def outlook(
     )
 
 
-def of_nights(client: SyncPrefectClient, loaded: LoadedDeployments) -> dict[Any, tuple[NightSection, bool]]:
-    """Nights that release, and whether they run, by the number of their deployment."""
+def of_nights(
+    client: SyncPrefectClient, loaded: LoadedDeployments, pool: str | None = None
+) -> dict[Any, tuple[NightSection, bool]]:
+    """Nights that release, and whether they run, by the number of their deployment.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    loaded
+        What runs when.
+    pool
+        Work pool of the deployments; None for those that one process serves.
+    """
     found = {}
     for night in loaded.deployments.night:
         known = shown_deployment(client, f"release/{night.config}") if night.mode == "release" else None
-        if known is not None:
+        if known is not None and known.work_pool_name == pool:
             found[known.id] = night, not known.paused and any(each.active for each in known.schedules)
     return found
 
@@ -133,33 +150,78 @@ def _ended(client: SyncPrefectClient, deployments: list[UUID], now: datetime) ->
     yield from pages(client, FlowRunFilter(deployment_id=of, state=FlowRunFilterState(type=failed), end_time=recent))
 
 
-def revive(loaded: LoadedDeployments, now: datetime) -> list[str]:
-    """Give recent runs that died, may pass, or were stopped with the service, their outlook's state; lines of it."""
+def _is_revivable(run: FlowRun, now: datetime) -> bool:
+    """Whether a run that did not end well is no decision of a person, nor a failure that would come again."""
+    if run.state is None or now - run.state.timestamp > RECENT:
+        return False
+    if run.state.type is StateType.CANCELLED:
+        return was_stopped(run)
+    return run.state.type is StateType.CRASHED or may_pass(run)
+
+
+@contextmanager
+def _only_one(client: SyncPrefectClient) -> Iterator[bool]:
+    """Whether no other worker revives runs now; none does until the end of the block."""
+    turns.make_limit(client, _TURN)
+    try:
+        taken = client.increment_concurrency_slots_with_lease([_TURN], 1, "concurrency", turns.LEASE_SECONDS)
+    except HTTPStatusError as error:
+        if error.response.status_code != HTTPStatus.LOCKED:
+            raise
+        yield False
+        return
+    lease = UUID(taken.json()["lease_id"])
+    try:
+        yield True
+    finally:
+        with suppress(ObjectNotFound, HTTPStatusError):  # it ends by itself
+            client.release_concurrency_slots_with_lease(lease)
+
+
+def revive(loaded: LoadedDeployments, now: datetime, pool: str | None = None) -> list[str]:
+    """Give recent runs that died, may pass, or were stopped with their process, their outlook's state; lines of it.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    now
+        Present time.
+    pool
+        Work pool whose runs these are, of which one worker at a time revives; None where one process serves them.
+    """
     lines = []
     with get_client(sync_client=True) as client:
-        nights = of_nights(client, loaded)
-        for run in _ended(client, list(nights), now) if nights else []:
-            if run.state is None or now - run.state.timestamp > RECENT:
-                continue
-            if run.state.type is StateType.CANCELLED and not was_stopped(run):
-                continue  # a person's decision
-            if run.state.type is StateType.FAILED and not may_pass(run):
-                continue  # it would fail again
-            night, active = nights[run.deployment_id]
-            state = outlook(loaded, night, run, now)
-            if state is not None and (active or state.is_completed()):
-                client.set_flow_run_state(run.id, state, force=True)
-                lines.append(f"{run.name}: {state.message}")
+        nights = of_nights(client, loaded, pool)
+        ended = [run for run in _ended(client, list(nights), now) if _is_revivable(run, now)] if nights else []
+        with nullcontext(enter_result=True) if pool is None or not ended else _only_one(client) as alone:
+            for run in ended if alone else []:
+                present = client.read_flow_run(run.id).state
+                if present is None or run.state is None or present.id != run.state.id:
+                    continue  # another worker was faster
+                night, active = nights[run.deployment_id]
+                state = outlook(loaded, night, run, now)
+                if state is not None and (active or state.is_completed()):
+                    client.set_flow_run_state(run.id, state, force=True)
+                    lines.append(f"{run.name}: {state.message}")
     return lines
 
 
-def after_death(loaded: LoadedDeployments) -> Died:
-    """Give a run of which the process has just died the state that is its outlook, where it has one."""
+def after_death(loaded: LoadedDeployments, pool: str | None = None) -> Died:
+    """Give a run of which the process has just died the state that is its outlook, where it has one.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    pool
+        Work pool whose runs these are; None where one process serves them.
+    """
 
     def died(number: UUID) -> State[Any] | None:
         with get_client(sync_client=True) as client:
             run = client.read_flow_run(number)
-            nights = of_nights(client, loaded)
+            nights = of_nights(client, loaded, pool)
             if run.state is None or run.state.type not in (StateType.RUNNING, StateType.PENDING):
                 return None  # it has reported itself how it ended
             if run.deployment_id not in nights:

@@ -100,7 +100,8 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
         tell(f"Caught up: {night.config} {night.night}, {night.why} ({night.note})")
     tell(f"Serving. Form and runs: {os.environ[login.URL].removesuffix('/api')}. Ctrl-C stops.")
     settings = get_current_settings().runner
-    find = recovery.tended(runner.of_deployments(list(numbers.values())), loaded, began)
+    due = runner.of_deployments(list(numbers.values()))
+    find = recovery.tended(due, recovery.all_nights(loaded, began))
     died = revival.after_death(loaded)
     runs = runner.Runner(find, loaded.root, settings.poll_frequency, settings.process_limit, died)
     asyncio.run(runs.until_stopped(lambda: own is not None and own.process.poll() is not None))

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from blockveil.pipeline.base import staging
-from blockveil.pipeline.base.errors import DiskFull, StoreError
+from blockveil.pipeline.base.errors import DiskFull, StoreError, StoreUnreachable
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_TRANSIENT = {
+    errno.EIO, errno.EREMOTEIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.ETIMEDOUT, errno.ENOTCONN,
+    errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN,
+    errno.ENETUNREACH, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS,
+}  # fmt: skip
 _FORBIDDEN = {errno.EACCES, errno.EPERM}
 _IN_THE_WAY = {errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -144,6 +149,13 @@ def _name(scratch: Path, target: Path) -> None:
         scratch.replace(target)
 
 
+def kind_of(error: OSError) -> type[StoreError]:
+    """Class of the error that stands for a file-system failure: it says whether the failure may pass."""
+    if error.errno in _FULL:
+        return DiskFull
+    return StoreUnreachable if error.errno in _TRANSIENT else StoreError
+
+
 def store_error(error: OSError, doing: str, place: str = "output.root") -> StoreError:
     """Error for a file-system failure.
 
@@ -191,4 +203,5 @@ def store_error(error: OSError, doing: str, place: str = "output.root") -> Store
             f"Put {place} on another file system, or mount this one with locks",
         )
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
-    return StoreError(f"{doing}: {reason}", f"{place} must be on a working file system", "Repair it and run again")
+    rule = f"{place} must be on a working file system"
+    return kind_of(error)(f"{doing}: {reason}", rule, "Repair it and run again")

@@ -17,6 +17,7 @@ from typing import Any
 import zarr
 from zarr.storage import ObjectStore
 
+from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.conventions import require_plain
@@ -158,7 +159,8 @@ def unreadable(name: str, error: Exception) -> StoreError:
         return objects.unreachable(name, error)
     number = error.errno if isinstance(error, OSError) else None
     reason = os.strerror(number) if number else type(error).__name__
-    return StoreError(
+    kind = durable.kind_of(error) if isinstance(error, OSError) else StoreError
+    return kind(
         f"{name} cannot be read ({reason})",
         "The records must be a readable Zarr array",
         "Check its permissions, and that its metadata and all its chunks are there",

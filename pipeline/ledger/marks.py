@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from blockveil.pipeline.base.canonical import canonical_json
-from blockveil.pipeline.base.durable import sync, sync_names
+from blockveil.pipeline.base.durable import kind_of, sync, sync_names
 from blockveil.pipeline.base.errors import LedgerError, StoreError
 from blockveil.pipeline.base.state_home import state_home
 from blockveil.pipeline.budget.filter import Ticks
@@ -300,7 +300,7 @@ def _check(state: os.stat_result, name: str, forbidden: int) -> None:
 
 def _failure(error: OSError) -> StoreError:
     reason = os.strerror(error.errno) if error.errno else "this account has no home"
-    return StoreError(
+    return kind_of(error)(
         f"The mark that shows whether the ledger was restored cannot be used ({reason})",
         "It must be on the disk before noise is drawn, outside what backups bring back",
         "Name a folder that lasts and that this account may write to in XDG_STATE_HOME, and run again",

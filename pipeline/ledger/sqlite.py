@@ -12,6 +12,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from blockveil.pipeline.base import permissions
+from blockveil.pipeline.base.durable import kind_of, store_error
 from blockveil.pipeline.base.errors import BlockveilError, DiskFull, LedgerError, StoreError
 from blockveil.pipeline.base.permissions import JOURNALS, beside, resolved
 from blockveil.pipeline.ledger import read_only, writer_queue
@@ -51,9 +52,11 @@ class SqliteDatabase(Database):
         """Whether the file is there."""
         try:
             return self._path.exists()
-        except OSError:
-            pass
-        raise _unreadable(self._path.name)
+        except OSError as error:
+            passes = kind_of(error).passes
+            name = self._path.name
+            failure = store_error(error, f'"{name}" cannot be read', "output.ledger") if passes else _unreadable(name)
+        raise failure
 
     def create_place(self) -> None:
         """Make the file where it is missing."""
@@ -68,7 +71,7 @@ class SqliteDatabase(Database):
             with suppress(FileExistsError):
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as error:
-            failure = StoreError(
+            failure = kind_of(error)(
                 f"The ledger cannot be created ({os.strerror(error.errno or 0)})",
                 "Its folder must exist and be writable",
                 "Correct output.ledger, or its permissions",

@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import token_bytes
 from typing import Any
 
-from blockveil.pipeline.base.durable import sync, sync_names
+from blockveil.pipeline.base.durable import kind_of, sync, sync_names
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.base.offers import offered
 from blockveil.pipeline.config import LoadedConfig
@@ -289,7 +289,7 @@ def content_keys(keys: NoiseKeys) -> NoiseKeys:
 
 def _failure(error: OSError) -> StoreError:
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
-    return StoreError(
+    return kind_of(error)(
         f"The key store cannot be used ({reason})",
         "A noise key must be safely on the disk before noise is drawn",
         "Check space and permissions of the folder output.keys",

@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 
+from blockveil.pipeline.base.durable import kind_of
 from blockveil.pipeline.base.errors import DataError, StoreError
 
 
@@ -28,7 +29,7 @@ def state_of(file: Path, beside: str) -> str:
         found = file.stat()
         regular = stat.S_ISREG(found.st_mode)
     except OSError as error:
-        failure = StoreError(
+        failure = kind_of(error)(
             f'source.file "{file.name}" cannot be read ({os.strerror(error.errno or 0)})',
             "It names a file of the database",
             "Correct it, or its permissions; a relative path starts from the config's folder",

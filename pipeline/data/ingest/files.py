@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import unquote
 
+from blockveil.pipeline.base.durable import kind_of
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError, StoreError
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.stores import is_of_objects
@@ -181,9 +182,8 @@ def require_each_once(locations: Iterable[str]) -> None:
 def unreadable(shown: str, error: BaseException) -> StoreError:
     """Error of which only the kind is shown."""
     if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
-        return StoreError(
-            f"{shown} cannot be read ({os.strerror(error.errno)})", "The source must be readable", "Check permissions"
-        )
+        problem = f"{shown} cannot be read ({os.strerror(error.errno)})"
+        return kind_of(error)(problem, "The source must be readable", "Check permissions")
     if is_of_objects(error) or isinstance(error, FileNotFoundError | ConnectionError | TimeoutError):
         return objects.unreachable(shown, error)
     return StoreError(

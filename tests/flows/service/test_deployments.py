@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -170,7 +171,7 @@ def test_forms_offer_a_config_soon_after_it_came_into_the_folder(site, tmp_path)
     async def nothing(client, before):
         return []
 
-    look = recovery.tended(nothing, found, datetime.now(UTC))
+    look = recovery.tended(nothing, recovery.all_nights(found, datetime.now(UTC)))
     (tmp_path / "second.toml").write_text((tmp_path / "people.toml").read_text())
     (tmp_path / "later.toml").unlink()
 
@@ -468,7 +469,7 @@ def test_a_failure_that_passes_is_tried_again_like_a_death_and_another_is_not(si
     found, now = site(), datetime.now(UTC)
     run, waits = night_run(now.date()), []
     state = failure_of(error)
-    assert state.message.endswith(TRIED_AGAIN) == (error in PASSING)
+    assert (f"{TRIED_AGAIN} 30 s." in state.message) == (error in PASSING)
     while True:
         run = dead(run, state)
         told = revival.revive(found, now)
@@ -479,6 +480,45 @@ def test_a_failure_that_passes_is_tried_again_like_a_death_and_another_is_not(si
         waits.append(state_of(run).state_details.scheduled_time - now)
     assert state_of(run).is_failed()
     assert waits == (list(revival.WAITS) if error in PASSING else [])
+
+
+def test_a_failure_that_passes_says_when_its_next_try_is_and_the_last_that_there_is_none(site, monkeypatch):
+    site()
+    told = []
+    for tries in range(1, len(revival.WAITS) + 2):
+        monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__RUN_COUNT", str(tries))
+        told.append(failure_of(ConnectionLost()).message.splitlines()[-1].rpartition("This may pass")[2])
+    waits = ["30 s", "2 min", "8 min", "32 min", "128 min"]
+    assert told[:-1] == [f": a night of a schedule is tried again in {wait}." for wait in waits]
+    assert told[-1] == ", but 6 tries have failed: run it again once it has."
+
+
+def test_of_many_workers_that_see_a_failed_night_one_revives_it(site):
+    found, pool = site(names=()), "nights"
+    deploying._make_pool(pool)
+    deployments.register([each for each in deployments.build(found, pool) if each.full_name == "release/people"])
+    now = datetime.now(UTC)
+    try:
+        run = dead(night_run(now.date()), Failed(message=f"{TRIED_AGAIN} 30 s."))
+        assert revival.revive(found, now) == [], "a service serves no pool"
+        assert revival.revive(found, now, "another pool") == []
+        with server() as client, revival._only_one(client) as other, revival._only_one(client) as second:
+            assert (other, second) == (True, False)
+            assert revival.revive(found, now, pool) == []
+            client.delete_global_concurrency_limit_by_name(revival._TURN)  # all of them make it below
+        with ThreadPoolExecutor(8) as beside:
+            told = list(beside.map(lambda _: revival.revive(found, now, pool), range(8)))
+        assert sorted(map(len, told)) == [0] * 7 + [1]
+        with server() as client:
+            states = [each.name for each in client.read_flow_run_states(run.id)]
+        assert states.count("AwaitingRetry") == 1
+        assert revival.revive(found, now, pool) == []
+        with server() as client:
+            client.set_flow_run_state(run.id, Running(), force=True)
+        assert revival.after_death(found)(run.id) is None
+        assert revival.after_death(found, pool)(run.id).name == "AwaitingRetry"
+    finally:
+        deployments.register([each for each in deployments.build(found) if each.full_name == "release/people"])
 
 
 def test_a_dead_night_that_the_ledger_calls_released_ends_as_completed(site):

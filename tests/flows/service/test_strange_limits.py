@@ -69,7 +69,7 @@ def test_a_deployment_that_the_server_cannot_show_stops_no_start_and_is_put_righ
     before = number()
     spoil_schedule(before)
     assert revival.revive(found, datetime.now(UTC)) == []
-    recovery._tend(found, datetime.now(UTC))
+    recovery._tend(recovery.all_nights(found, datetime.now(UTC)))
     begin(found)
     automations.install(found)
     with server() as client:

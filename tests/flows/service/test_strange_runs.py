@@ -177,7 +177,7 @@ def test_a_release_for_a_date_to_come_hides_no_missed_night(found, day):
 def test_the_name_of_a_run_steers_no_terminal(found, caplog):
     name = "\x1b]0;changed\x07\x1b[31mred\u202e"
     made({"type": "CRASHED"}, name=name, logical_date=date.today().isoformat())  # noqa: DTZ011 - any day
-    recovery._tend(found, datetime.now(UTC))
+    recovery._tend(recovery.all_nights(found, datetime.now(UTC)))
     assert "\\u001b]0;changed" in caplog.text
     assert not {"\x1b", "\x07", "\u202e"} & set(caplog.text)
     alive = made(name=name, logical_date=date.today().isoformat())  # noqa: DTZ011
