@@ -237,5 +237,7 @@ def _settings(folder: Path) -> dict[str, Any]:
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
         "distributed.scheduler.allowed-failures": 3,
+        # A worker of a class that dies is away for as long as its nanny takes to start another; then its job is ended.
+        "distributed.deploy.lost-worker-timeout": "2 minutes",
         "distributed.worker.memory.spill": 0.7,  # off would make workers pause, and the run hang
     }

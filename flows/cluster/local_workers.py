@@ -38,18 +38,22 @@ class PrivateWorker(_WithoutPages, Worker):
     """Worker without pages."""
 
 
-class Forgetful:
-    """A cluster that hears of the loss of a worker that it does not know, or knows no more, and goes on.
+class Patient:
+    """A cluster that leaves it to nannies to bring back workers that die, however long they take.
 
-    Dask's own fails over it, and with it whoever closes the cluster: a worker that dies just after it joined is such.
+    Dask's own looks after some seconds whether a worker is back, and closes the nanny where it is not: under load, or
+    where the worker dies once more meanwhile, none ever comes back. It also fails over the loss of a worker that it
+    does not know, or knows no more, as one is that dies just after it joined.
     """
 
     def _update_worker_status(self: Any, op: str, msg: Any) -> None:
-        if op != "remove" or msg in self.scheduler_info["workers"]:
+        if op == "remove":
+            self.scheduler_info["workers"].pop(msg, None)
+        else:
             super()._update_worker_status(op, msg)  # type: ignore[misc]  # of the cluster that this is mixed into
 
 
-class PrivateCluster(Forgetful, SpecCluster):
+class PrivateCluster(Patient, SpecCluster):
     """Scheduler and workers of one run."""
 
 

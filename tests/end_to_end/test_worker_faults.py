@@ -22,7 +22,7 @@ from blockveil.engine.answers import graph
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.cluster import workers
 from blockveil.flows.cluster.computing import open_compute
-from blockveil.flows.cluster.local_workers import Forgetful
+from blockveil.flows.cluster.local_workers import Patient
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Ledger
@@ -37,7 +37,7 @@ PHASES = {"sum": graph._partial.__name__, "combine": graph._added.__name__, "noi
 """The function that a task of each phase calls."""
 
 
-class Workers(Forgetful, LocalCluster):
+class Workers(Patient, LocalCluster):
     """A cluster whose workers are killed."""
 
 

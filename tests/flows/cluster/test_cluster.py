@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import dask
 import numpy as np
 import pytest
 from dask import delayed
@@ -168,6 +169,13 @@ def test_releases_that_share_a_cluster_keep_each_their_key(setting):
     assert set(client.run(lambda: len(keyring._keys)).values()) == {0}
 
 
+def kill_workers(client):
+    for address, process in client.run(os.getpid).items():
+        os.kill(process, signal.SIGKILL)
+        while address in client.scheduler_info(n_workers=-1)["workers"]:
+            time.sleep(0.05)
+
+
 def test_a_restarted_worker_receives_the_key_and_the_bits_stay_the_same(setting):
     loaded, compute = setting
     client = compute._client
@@ -176,16 +184,21 @@ def test_a_restarted_worker_receives_the_key_and_the_bits_stay_the_same(setting)
     compute.install("restart", NoiseKey(SECRET))
     try:
         first = support.whole(compute, held, cut, plan, "restart", "restart-a")
-        for address, process in client.run(os.getpid).items():
-            os.kill(process, signal.SIGKILL)
-            while address in client.scheduler_info(n_workers=-1)["workers"]:
-                time.sleep(0.05)
+        kill_workers(client)
         client.wait_for_workers(2, timeout=60)
         # Both workers died, and the held total with them: it is computed again from the records.
         again = support.whole(compute, held, cut, plan, "restart", "restart-b")
     finally:
         compute.forget("restart")
     assert np.array_equal(first, again)
+
+
+def test_workers_that_take_long_to_come_back_come_back(setting):
+    """Dask's own cluster closes for good what would bring them back, if they are away at the moment when it looks."""
+    client = setting[1]._client
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}):
+        kill_workers(client)
+    client.wait_for_workers(2, timeout=60)
 
 
 def test_two_attempts_at_once_on_one_cluster_never_share_parts_of_their_sums(setting, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from distributed.security import Security
 from blockveil.engine.answers import held_records
 from blockveil.engine.noise import keyring
 from blockveil.flows.cluster.computing import open_compute
-from blockveil.flows.cluster.local_workers import Forgetful
+from blockveil.flows.cluster.local_workers import Patient
 from blockveil.flows.runs import release_flow
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.pipeline.config import load_config
@@ -30,7 +30,7 @@ from tests.shipped import pinned_key
 WORKERS = 2
 
 
-class Workers(Forgetful, LocalCluster):
+class Workers(Patient, LocalCluster):
     """A cluster whose workers are killed."""
 
 
