@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 SKEWED = b"<Error><Code>RequestTimeTooSkewed</Code><Message>never-to-be-quoted</Message></Error>"
 DENIED = b"<Error><Code>AccessDenied</Code><Message>never-to-be-quoted</Message></Error>"
+SLOW_SECONDS = 2
 CONDITIONS = ("if-none-match", "x-goog-if-generation-match")
 KEPT = ("content-type", "etag", "last-modified", "content-range", "accept-ranges", "x-goog-generation")
 
@@ -23,8 +25,8 @@ class Door:
     ----------
     fault
         Called with the method, the path and the number of a request; returns "pass", "busy" (503, not carried out),
-        "lost" (carried out, no reply), "denied" or "skewed" (403, not carried out), or "ignorant" (carried out without
-        its condition).
+        "lost" (carried out, no reply), "slow" (carried out after seconds), "denied" or "skewed" (403, not carried out),
+        or "ignorant" (carried out without its condition).
     seen
         Method and path of each request that was carried out.
     """
@@ -64,6 +66,8 @@ class Door:
         elif doing in ("denied", "skewed"):
             self._reply(handler, 403, [("Content-Type", "application/xml")], DENIED if doing == "denied" else SKEWED)
         else:
+            if doing == "slow":
+                time.sleep(SLOW_SECONDS)
             self._carry_out(handler, path, body, doing)
 
     def _carry_out(self, handler: Any, path: str, body: bytes, doing: str) -> None:

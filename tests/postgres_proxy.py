@@ -37,7 +37,11 @@ class CuttingProxy:
 
     def _serve(self, client):
         server = socket.socket(socket.AF_UNIX)
-        server.connect(self._server)
+        try:
+            server.connect(self._server)
+        except OSError:  # it is away
+            server.close()
+            return client.close()
         with client, server, selectors.DefaultSelector() as ready:
             ready.register(client, selectors.EVENT_READ)
             ready.register(server, selectors.EVENT_READ)

@@ -61,7 +61,8 @@ class PostgresServer:
         if self._certificates is not None:
             options += self._encrypted(data, self._certificates)
         self._control = programs / "pg_ctl", "-D", data
-        self._run([*self._control, "-w", "-t", "60", "-o", options, "-l", self.folder / "log", "start"])
+        self._options = options
+        self.resume()
 
     def _encrypted(self, data: Path, certificates: Path) -> str:
         """Options of a server that others reach with TLS; it wants its key to itself."""
@@ -83,8 +84,17 @@ class PostgresServer:
             done.stderr = said.read()
         done.check_returncode()
 
-    def stop(self) -> None:
+    def pause(self) -> None:
+        """Be away as after a crash."""
         self._run([*self._control, "-m", "immediate", "stop"])
+
+    def resume(self) -> None:
+        """Be there, with all that was committed."""
+        self._run([*self._control, "-w", "-t", "60", "-o", self._options, "-l", self.folder / "log", "start"])
+
+    def stop(self) -> None:
+        """End it for good."""
+        self.pause()
         shutil.rmtree(self.folder)
 
     def url(self, database: str = "postgres", role: str = "postgres", folder: Path | None = None) -> str:

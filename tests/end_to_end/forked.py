@@ -8,6 +8,7 @@ program dies is killed: to the service, and to whoever kills it with all that it
 import atexit
 import contextlib
 import functools
+import importlib
 import json
 import os
 import selectors
@@ -43,17 +44,25 @@ os._exit(status)
 
 
 @functools.cache
-def command():
-    """The command line, in a process whose runs are forked."""
+def command(planted="", before=""):
+    """The command line, in a process whose runs are forked.
+
+    Parameters
+    ----------
+    planted
+        Module whose ``plant`` is called in each fork, before its run.
+    before
+        Statements that the command line's own process runs first.
+    """
     folder = Path(tempfile.mkdtemp(prefix="blockveil-forked-"))
     short = folder / "python"
     short.write_text(_SHORT)
     short.chmod(0o700)
-    words = [sys.executable, "-m", "tests.end_to_end.forked", f"{short}.socket"]
+    words = [sys.executable, "-m", "tests.end_to_end.forked", f"{short}.socket", planted]
     origin = subprocess.Popen(words, cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     atexit.register(origin.communicate)
     assert origin.stdout.readline() == b"ready\n"
-    program = f"import sys; sys.executable = {str(short)!r}; from blockveil.flows.cli import main; main()"
+    program = f"{before}\nimport sys; sys.executable = {str(short)!r}; from blockveil.flows.cli import main; main()"
     return [sys.executable, "-c", program]
 
 
@@ -127,6 +136,7 @@ if __name__ == "__main__":
     from blockveil.pipeline.report.pictures import LIGHT, burn_down
 
     burn_down([("2026-11-20", 0.5)], "").draw(LIGHT)  # fonts and glyphs are looked for once
+    planted = importlib.import_module(sys.argv[2]) if sys.argv[2] else None
     origin = _Origin(sys.argv[1])
     print("ready", flush=True)
     folder, environment = origin.until_forked()
@@ -136,4 +146,6 @@ if __name__ == "__main__":
     os.environ.update(environment)
     refresh_global_settings_context()
     sys.argv = [child.__file__]
+    if planted is not None:
+        planted.plant()
     child.main()

@@ -201,6 +201,18 @@ def server_alone(home, **environment):
 
 
 @contextmanager
+def worker_of(team, folder, home, command=COMMAND, **environment):
+    """A worker beside a server that runs; what is asked of it is asked of that server."""
+    log = home / "worker.log"
+    said = log.stat().st_size if log.exists() else 0
+    told = {"PREFECT_API_URL": f"{team.url}/api", "PREFECT_API_AUTH_STRING": team.login, **environment}
+    with _started([*command, "worker", str(folder)], home, int(team.url.rpartition(":")[2]), log, told) as served:
+        served.login = team.login
+        served.wait(lambda: "Starting the runs" in log.read_text()[said:], "the worker does not start")
+        yield served
+
+
+@contextmanager
 def spoken_to(address, known, **more):
     """Let Prefect in this process speak to a server, as a command of another one would."""
     from prefect import settings
