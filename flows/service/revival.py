@@ -164,13 +164,13 @@ def _only_one(client: SyncPrefectClient) -> Iterator[bool]:
     """Whether no other worker revives runs now; none does until the end of the block."""
     turns.make_limit(client, _TURN)
     try:
-        taken = client.increment_concurrency_slots_with_lease([_TURN], 1, "concurrency", turns.LEASE_SECONDS)
+        answer = client.increment_concurrency_slots_with_lease([_TURN], 1, "concurrency", turns.LEASE_SECONDS)
     except HTTPStatusError as error:
         if error.response.status_code != HTTPStatus.LOCKED:
             raise
         yield False
         return
-    lease = UUID(taken.json()["lease_id"])
+    lease = UUID(answer.json()["lease_id"])
     try:
         yield True
     finally:
@@ -194,13 +194,17 @@ def revive(loaded: LoadedDeployments, now: datetime, pool: str | None = None) ->
     with get_client(sync_client=True) as client:
         nights = of_nights(client, loaded, pool)
         ended = [run for run in _ended(client, list(nights), now) if _is_revivable(run, now)] if nights else []
-        with nullcontext(enter_result=True) if pool is None or not ended else _only_one(client) as alone:
-            for run in ended if alone else []:
+        with nullcontext(enter_result=True) if pool is None or not ended else _only_one(client) as is_turn:
+            for run in ended if is_turn else []:
                 present = client.read_flow_run(run.id).state
                 if present is None or run.state is None or present.id != run.state.id:
                     continue  # another worker was faster
                 night, active = nights[run.deployment_id]
-                state = outlook(loaded, night, run, now)
+                try:
+                    state = outlook(loaded, night, run, now)
+                except Exception as error:  # noqa: BLE001 - one ledger that is away must not hold back other nights
+                    _log.warning("%s: not tried again yet (%s)", one_line(run.name), type(error).__name__)
+                    continue
                 if state is not None and (active or state.is_completed()):
                     client.set_flow_run_state(run.id, state, force=True)
                     lines.append(f"{run.name}: {state.message}")

@@ -16,7 +16,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import obstore
@@ -274,7 +274,7 @@ class Fleet:
             def log_message(self, *_):
                 pass
 
-        server = HTTPServer(("127.0.0.1", 0), Ear)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Ear)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self._stack.callback(server.shutdown)
         return f"http://127.0.0.1:{server.server_port}/"
@@ -388,7 +388,7 @@ class Fleet:
         self._order("none", 0)
         self._look(lived)
         time.sleep(2.0)  # for alarms
-        lived.alarms = self.alarms[told:]
+        lived.alarms = list(dict.fromkeys(self.alarms[told:]))  # one that was sent twice is one
         failed = sum(each["type"] == "FAILED" for each in self._states(run)) if fault in FAILS else 0
         true = [each for each in lived.alarms if TRIED_AGAIN in each and str(lived.day) in each][:failed]
         if self.team and fault == "service killed":  # nobody is there who knows better

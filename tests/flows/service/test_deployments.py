@@ -493,6 +493,23 @@ def test_a_failure_that_passes_says_when_its_next_try_is_and_the_last_that_there
     assert told[-1] == ", but 6 tries have failed: run it again once it has."
 
 
+def test_a_ledger_that_is_away_keeps_no_night_of_another_from_being_tried_again(site, monkeypatch):
+    found, now, outlook = site(), datetime.now(UTC), revival.outlook
+    nights = [dead(night_run(now.date() - timedelta(days=days))) for days in (0, 1, 2)]
+
+    def one_is_away(loaded, night, run, *rest):
+        if run.id == nights[1].id:
+            raise Unreachable("does not answer")
+        return outlook(loaded, night, run, *rest)
+
+    monkeypatch.setattr(revival, "outlook", one_is_away)
+    revival.revive(found, now)
+    assert [state_of(run).name for run in nights] == ["AwaitingRetry", "Crashed", "AwaitingRetry"]
+    monkeypatch.setattr(revival, "outlook", outlook)
+    revival.revive(found, now)
+    assert state_of(nights[1]).name == "AwaitingRetry"
+
+
 def test_of_many_workers_that_see_a_failed_night_one_revives_it(site):
     found, pool = site(names=()), "nights"
     deploying._make_pool(pool)
