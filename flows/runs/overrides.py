@@ -1,5 +1,7 @@
 """What a run may change of a reviewed config."""
 
+from blockveil.pipeline.config import ReleaseConfig
+
 RELEASE = ("compute", "cluster.kind", "cluster.workers", "cluster.threads_per_worker", "cluster.always")
 """Keys that a release on the command line may override: they change how it is computed, never a bit of it and never
 where.
@@ -15,6 +17,20 @@ FORM_OF_RELEASE = ("compute", "cluster.workers", "cluster.threads_per_worker")
 
 FORM_OF_DRY_RUN = (*FORM_OF_RELEASE, "privacy")
 """Keys that a dry run may override that a server has asked for: none that could name a file or an address."""
+
+
+NOT_RAISED = ("compute.memory_gib", "cluster.workers", "cluster.threads_per_worker")
+"""Sizes that a form may lower and never raise: a slip of the finger would start processes until the machine is full."""
+
+
+def raised(reviewed: ReleaseConfig, asked: ReleaseConfig) -> tuple[str, float, float] | None:
+    """The first size that was asked above the reviewed one: its key, what was asked, and what is reviewed."""
+    for key in NOT_RAISED:
+        section, _, name = key.partition(".")
+        size, most = (getattr(getattr(config, section), name, 0) for config in (asked, reviewed))
+        if size > most:
+            return key, size, most
+    return None
 
 
 def may_be_asked(key: object, release: bool) -> bool:

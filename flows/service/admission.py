@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ from prefect.utilities.schema_tools.validation import ValidationError, validate
 from blockveil.flows.base import code
 from blockveil.flows.runs import overrides
 from blockveil.flows.runs.deployed import Deployed, NotReviewed
+from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.service import deployments
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.deployments_file import load_deployments
 
 REFUSED = "blockveil.run.refused"
@@ -180,7 +184,25 @@ def _parameters(given: dict[str, Any], made: RunnerDeployment, flow: Flow[..., A
     for key in given.get("overrides") or ():
         if not overrides.may_be_asked(key, given.get("mode") == "release"):
             raise _refusal(f"The form may not change {key[:60]!r}", f"It may change {overrides.of_form_in_words()}")
+    _check_sizes(given)
     return dict(given)
+
+
+def _check_sizes(given: dict[str, Any]) -> None:
+    """Refuse a form that asks for more workers, threads or memory than its reviewed config has."""
+    asked = given.get("overrides")
+    if not asked:
+        return
+    with suppress(ConfigError):  # which the flow tells of itself
+        path = config_file(given["release"])
+        reviewed, wanted = load_config(path), load_config(path, overrides=asked)
+        too_large = overrides.raised(reviewed.config, wanted.config)
+        if too_large is not None:
+            key, size, most = too_large
+            raise _refusal(
+                f"The form asks for {key} = {size:g}, and the reviewed config has {most:g}",
+                f"Ask for at most {most:g}, or have the config changed",
+            )
 
 
 def _hostile(value: Any) -> Iterator[str]:

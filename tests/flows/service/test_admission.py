@@ -286,6 +286,9 @@ HOSTILE = {
     "an override of a scheduler": {"overrides": {"cluster.address": '"tcp://127.0.0.1:1"'}, "mode": "dry-run"},
     "an override of epsilon in a release": {"overrides": {"privacy.epsilon": "100"}},
     "an override that only begins like an allowed one": {"overrides": {"computer": "1"}},
+    "more workers than were reviewed": {"overrides": {"cluster.threads_per_worker": "4096"}},
+    "more memory than was reviewed": {"overrides": {"compute.memory_gib": "5000"}, "mode": "dry-run"},
+    "a section with more memory": {"overrides": {"compute": "{memory_gib = 5000}"}},
 }
 
 
