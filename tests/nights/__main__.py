@@ -50,15 +50,16 @@ def lived(database, order, seed, team=False):
         for fault in order:
             told.append(fleet.night(fault, chance))
             print(f"# {database} night {len(told)}: {told[-1]}", file=sys.stderr, flush=True)
+        fleet.judge(told)
         problems = fleet.problems()
     print(f"\n{database}{' and a worker' if team else ''}, {len(order)} nights, seed {seed}\n")
-    print("| fault | nights | released by themselves | tries | charges | false alarms |")
-    print("|---|---|---|---|---|---|")
+    print("| fault | nights | released by themselves | tries | charges | alarms | false alarms |")
+    print("|---|---|---|---|---|---|---|")
     for fault in [each for each in FAULTS if each in order]:
         rows = [each for each in told if each.fault == fault]
-        numbers = [len(rows), *(sum(getattr(each, name) for each in rows) for name in ("alone", "tries", "charges"))]
+        numbers = [len(rows), *(sum(getattr(each, name) for each in rows) for name in ("alone", "tries", "charges", "alarms"))]
         print(f"| {fault} | {' | '.join(map(str, numbers))} | {sum(len(each.false_alarms) for each in rows)} |")
-    sums = [sum(getattr(each, name) for each in told) for name in ("alone", "tries", "charges")]
+    sums = [sum(getattr(each, name) for each in told) for name in ("alone", "tries", "charges", "alarms")]
     print(f"| all | {len(told)} | {' | '.join(map(str, sums))} | {sum(len(each.false_alarms) for each in told)} |")
     problems += [f"{each.fault}, {each.day}: {problem}" for each in told for problem in each.problems()]
     for problem in problems:

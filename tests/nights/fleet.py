@@ -103,7 +103,8 @@ class Lived:
     keys: int = 0
     hits: int = 0
     sent: bool = False
-    alarms: list[str] = field(default_factory=list)
+    failed: int = 0
+    alarms: int = 0
     false_alarms: list[str] = field(default_factory=list)
 
     def problems(self):
@@ -370,11 +371,11 @@ class Fleet:
         """Live through one night; what became of it."""
         at = self.now.replace(hour=HOUR, minute=0, second=0, microsecond=0)
         at += timedelta(days=1 if at <= self.now + timedelta(minutes=1) else 0)
-        lived, told = Lived(fault, at.date()), len(self.alarms)
+        lived = Lived(fault, at.date())
         path, on_workers = self.loaded.path, str(fault in ON_WORKERS).lower()
         path.write_text(re.sub("always = (true|false)", f"always = {on_workers}", path.read_text()))
         run = self.served.wait(lambda: self._run(at), f"no run is planned for {at}")
-        left = chance.randint(1, 2)
+        left = chance.choice([1, 1, 2])
         self.turn(at - timedelta(seconds=2))
         end = self.begin(fault, chance, at.date(), left)
         try:
@@ -387,16 +388,24 @@ class Fleet:
         lived.hits = self.happened(fault)
         self._order("none", 0)
         self._look(lived)
-        time.sleep(2.0)  # for alarms
-        lived.alarms = list(dict.fromkeys(self.alarms[told:]))  # one that was sent twice is one
-        failed = sum(each["type"] == "FAILED" for each in self._states(run)) if fault in FAILS else 0
-        true = [each for each in lived.alarms if TRIED_AGAIN in each and str(lived.day) in each][:failed]
-        if self.team and fault == "service killed":  # nobody is there who knows better
-            true += [each for each in lived.alarms if "Crashed. No sign of life" in each][:1]
-        lived.false_alarms = [each for each in lived.alarms if each not in true]
+        states = self._states(run)
+        lived.failed = sum(each["type"] == "FAILED" for each in states) if fault in FAILS else 0
         if lived.problems():
-            print(f"# {[(each['name'], each['message']) for each in self._states(run)]}", file=sys.stderr)
+            print(f"# {[(each['name'], each['message']) for each in states]}", file=sys.stderr)
         return lived
+
+    def judge(self, nights):
+        """Say of each night which alarms of it are false, once the last of them have come."""
+        time.sleep(10.0)
+        alarms = list(dict.fromkeys(self.alarms))  # one that was sent twice is one
+        for lived in nights:
+            of_night = [each for each in alarms if str(lived.day) in each]
+            true = [each for each in of_night if TRIED_AGAIN in each][: lived.failed]
+            if self.team and lived.fault == "service killed":  # nobody is there who knows better
+                true += [each for each in of_night if "Crashed. No sign of life" in each][:1]
+            lived.alarms, lived.false_alarms = len(true), [each for each in of_night if each not in true]
+        of_none = [each for each in alarms if not any(str(lived.day) in each for lived in nights)]
+        nights[-1].false_alarms += of_none
 
     def _run(self, at):
         span = {"after_": (at - timedelta(seconds=1)).isoformat(), "before_": (at + timedelta(seconds=1)).isoformat()}
