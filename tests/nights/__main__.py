@@ -13,6 +13,9 @@ from pathlib import Path
 
 from tests.nights.fleet import FAULTS, Fleet
 
+SUMS = ("alone", "tries", "charges", "alarms", "false")
+"""What a line of the table has of its nights."""
+
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.nights", description="nights under faults, by seed")
@@ -55,12 +58,11 @@ def lived(database, order, seed, team=False):
     print(f"\n{database}{' and a worker' if team else ''}, {len(order)} nights, seed {seed}\n")
     print("| fault | nights | released by themselves | tries | charges | alarms | false alarms |")
     print("|---|---|---|---|---|---|---|")
-    for fault in [each for each in FAULTS if each in order]:
-        rows = [each for each in told if each.fault == fault]
-        numbers = [len(rows), *(sum(getattr(each, name) for each in rows) for name in ("alone", "tries", "charges", "alarms"))]
-        print(f"| {fault} | {' | '.join(map(str, numbers))} | {sum(len(each.false_alarms) for each in rows)} |")
-    sums = [sum(getattr(each, name) for each in told) for name in ("alone", "tries", "charges", "alarms")]
-    print(f"| all | {len(told)} | {' | '.join(map(str, sums))} | {sum(len(each.false_alarms) for each in told)} |")
+    shown = {fault: [each for each in told if each.fault == fault] for fault in FAULTS}
+    for name, rows in {**shown, "all": told}.items():
+        if rows:
+            sums = [sum(getattr(each, of) for each in rows) for of in SUMS]
+            print(f"| {name} | {len(rows)} | {' | '.join(map(str, sums))} |")
     problems += [f"{each.fault}, {each.day}: {problem}" for each in told for problem in each.problems()]
     for problem in problems:
         print(f"! {problem}")

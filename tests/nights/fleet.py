@@ -107,6 +107,10 @@ class Lived:
     alarms: int = 0
     false_alarms: list[str] = field(default_factory=list)
 
+    @property
+    def false(self):
+        return len(self.false_alarms)
+
     def problems(self):
         """What is not as it must be."""
         wrong = {
