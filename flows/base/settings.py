@@ -9,9 +9,6 @@ import os
 import sys
 from urllib.request import getproxies_environment
 
-BEAT_SECONDS = 30
-"""How often a run says that it lives; one that missed three is known to be dead. Prefect allows no less."""
-
 _DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # a server that is started here reports nothing to its makers
     "DO_NOT_TRACK": "1",  # nor does a process that talks to a server whose owner lets it
@@ -22,7 +19,6 @@ _DEFAULTS = {
     # In memory, the standard, a server that restarts forgets who holds a turn, and the turn never ends.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     "PREFECT_RUNNER_POLL_FREQUENCY": "5",  # seconds until a due run starts; the standard is 10
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(BEAT_SECONDS),
     "DASK_LOGGING__DISTRIBUTED": "warning",  # else every worker writes a screenful through Prefect's root logger
 }
 

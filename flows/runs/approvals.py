@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Annotated, Any, Literal
 
-from prefect import get_run_logger, runtime
+from prefect import get_client, get_run_logger, runtime
 from prefect.flow_runs import suspend_flow_run
 from prefect.input import RunInput, read_flow_run_input
 from prefect.input.run_input import keyset_from_base_key
@@ -65,10 +66,11 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     answer: Any = None
     failure: str | None = None
     try:
+        key, _ = _asked(question)
         answer = suspend_flow_run(
             wait_for_input=Approval.with_initial_data(description=question.text),
             timeout=question.wait_hours * 3600,
-            key=question.key,
+            key=key,
         )
     except Exception as error:  # noqa: BLE001 - it quotes what somebody may have written to the server
         failure = type(error).__name__
@@ -98,10 +100,26 @@ def _found(workspace: Workspace, question: ApprovalRequest) -> str:
     return signed_approval.found(workspace.plan, workspace.ledger, question).name
 
 
+def _asked(question: ApprovalRequest) -> tuple[str, Any]:
+    """Name under which this run asks, and what a person has entered for it, if anything.
+
+    A question whose answer never came, as that of a run that was taken for dead, is asked anew under another name: the
+    server asks under each only once.
+    """
+    with get_client(sync_client=True) as client:
+        used = client.read_flow_run(runtime.flow_run.id).empirical_policy.pause_keys or ()
+    for number in count(1):
+        key = question.key if number == 1 else f"{question.key}-{number}"
+        entered: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{key}")["response"])
+        if entered or key not in used:
+            break
+    return key, entered
+
+
 def _answered(question: ApprovalRequest) -> Approval | None:
     """What a person has entered on the page of this run, if it has waited for that already."""
     try:
-        entered: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{question.key}")["response"])
+        _, entered = _asked(question)
         return Approval(**entered) if entered else None
     except (TypeError, ValueError) as error:
         why = type(error).__name__

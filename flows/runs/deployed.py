@@ -23,6 +23,9 @@ from blockveil.pipeline.config.night_dates import night_at, wall_clock
 MARK = "blockveil"
 """Tag of every deployment of this product."""
 
+DATASET = "dataset:"
+"""Begins the tag of a night, and of its runs, that names its data set."""
+
 BUDGET_LOW = "blockveil.budget.low"
 """Event of a release after which fewer nights are left than deployments.toml wants."""
 

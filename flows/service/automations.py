@@ -11,13 +11,11 @@ from typing import Any
 from uuid import UUID
 
 from prefect import get_client
-from prefect.client.schemas.objects import StateType
-from prefect.events.actions import ActionTypes, CallWebhook, ChangeFlowRunState, PauseDeployment, SendNotification
+from prefect.events.actions import ActionTypes, CallWebhook, PauseDeployment, SendNotification
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 
-from blockveil.flows.base.settings import BEAT_SECONDS
 from blockveil.flows.runs.deployed import BUDGET_LOW, MARK
 from blockveil.flows.runs.steps import FAILURES, NOT_REVIEWED
 from blockveil.flows.runs.verify_flow import DAMAGED
@@ -28,9 +26,6 @@ from blockveil.pipeline.config.deployments_file import LoadedDeployments
 
 PREFIX = "blockveil: "
 """Starts the name of every alarm of this product."""
-
-_BEATS = 3
-# A window below three heartbeats would mark healthy runs as crashed.
 
 _EXHAUSTED = "BudgetExhausted"
 _OTHER_FAILURES = tuple(name for name in FAILURES if name not in (_EXHAUSTED, NOT_REVIEWED))
@@ -71,7 +66,6 @@ def build(loaded: LoadedDeployments) -> list[AutomationCore]:
         return [action(message) for action in notify]
 
     made = [
-        _zombies(),
         _alarm(
             "budget exhausted", [_EXHAUSTED], [PauseDeployment(source="inferred"), *tell(_MESSAGE)],
             "pauses the deployment",
@@ -108,29 +102,6 @@ def _alarm(name: str, states: Sequence[str], actions: list[ActionTypes], what: s
 
 def _ours() -> ResourceSpecification:
     return ResourceSpecification({"prefect.resource.id": f"prefect.tag.{MARK}", "prefect.resource.role": "tag"})
-
-
-def _zombies() -> AutomationCore:
-    return AutomationCore(
-        name=PREFIX + "crash runs without a sign of life",
-        description=f"marks a run as crashed after {_BEATS * BEAT_SECONDS} seconds of silence",
-        trigger=EventTrigger(
-            after={"prefect.flow-run.heartbeat"},
-            expect={"prefect.flow-run.*"},
-            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
-            match_related=_ours(),  # runs of others on the same server may beat more slowly
-            for_each={"prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=timedelta(seconds=_BEATS * BEAT_SECONDS),
-        ),
-        actions=[
-            ChangeFlowRunState(
-                state=StateType.CRASHED,
-                message="No sign of life: its process is gone. What it had charged stands; running it again is free.",
-            )
-        ],
-    )
 
 
 def _late(minutes: int, tell: Callable[[str], list[ActionTypes]]) -> AutomationCore:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import socket
 from collections.abc import Callable
 from contextlib import chdir
@@ -13,7 +14,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import get_current_settings
 
-from blockveil.flows.service import automations, deployments, limits, login, recovery, revival, runner
+from blockveil.flows.service import automations, deployments, limits, login, recovery, revival, runner, silence
 from blockveil.flows.service.named_server import require_server
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
@@ -87,10 +88,10 @@ def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable
     _make_pool(pool)
     settings = get_current_settings()
     seconds, most = settings.worker.query_seconds, limit or settings.runner.process_limit
-    due = runner.of_pool(pool, f"{socket.gethostname()} {os.getpid()}", seconds)
-    find = recovery.tended(due, lambda: recovery.revive_runs(loaded, pool))
-    died = revival.after_death(loaded, pool)
+    name = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(3)}"  # a container has the same number again
+    find = recovery.tended(runner.of_pool(pool, name, seconds), lambda: recovery.revive_runs(loaded, pool))
+    watch = silence.Watch(pool=pool, worker=name, died=revival.after_death(loaded, pool))
     tell(f"Starting the runs of the work pool '{pool}', at most {most} at once, as {loaded.root} says. Ctrl-C stops.")
     os.environ["PREFECT_HOME"] = str(login.home())  # absolute
     with chdir(login.home()):
-        asyncio.run(runner.Runner(find, loaded.root, seconds, most, died).until_stopped(lambda: False))
+        asyncio.run(runner.Runner(find, loaded.root, seconds, most, watch).until_stopped(lambda: False))

@@ -20,7 +20,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from blockveil.flows.base import code
 from blockveil.flows.runs.audit_flow import audit
-from blockveil.flows.runs.deployed import MARK, NotReviewed
+from blockveil.flows.runs.deployed import DATASET, MARK, NotReviewed
 from blockveil.flows.runs.ingest_flow import ingest_dataset
 from blockveil.flows.runs.init_flow import init
 from blockveil.flows.runs.plan_flow import plan
@@ -236,7 +236,7 @@ def _night(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:
         night.config,
         _schedule(night),
         {"release": night.config, "mode": night.mode},
-        [f"dataset:{section.dataset}"],
+        [f"{DATASET}{section.dataset}"],
         night.paused,
     )
     return _choices(made, "release", [night.config])

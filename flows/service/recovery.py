@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,8 @@ from blockveil.flows.runs.deployed import MARK, times
 from blockveil.flows.service import deployments, revival
 from blockveil.flows.service.pages import pages, shown_deployment
 from blockveil.flows.service.revival import night_of, was_stopped
-from blockveil.flows.service.runner import Find
+from blockveil.flows.service.runner import Find, in_background
+from blockveil.flows.service.silence import AT_WORK
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
@@ -41,8 +41,7 @@ from blockveil.pipeline.plan.planning import plan_near
 from blockveil.pipeline.releases import catch_up
 from blockveil.pipeline.releases.catch_up import Room
 
-_ALIVE = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING)
-_AT_WORK = (*_ALIVE, StateType.SCHEDULED, StateType.PAUSED)
+_TAKEN = (*AT_WORK, StateType.SCHEDULED, StateType.PAUSED)
 TEND_SECONDS = 20.0
 """How often the nights of a service are looked after."""
 
@@ -77,7 +76,7 @@ def end_dead_runs(loaded: LoadedDeployments) -> list[str]:
     with get_client(sync_client=True) as client:
         nights = revival.of_nights(client, loaded)
         ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[MARK]))
-        alive = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(_ALIVE))))
+        alive = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(AT_WORK))))
         for run in pages(client, alive, ours):
             state: State[Any] | None = None
             night, active = nights.get(run.deployment_id, (None, False))
@@ -207,7 +206,7 @@ def _due(
     fresh = {at.date() for at in scheduled if now - at <= timedelta(minutes=night.grace_minutes)}
     runs = FlowRunFilter(
         deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id]),
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(_AT_WORK))),
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(_TAKEN))),
     )
     taken = {night_of(run, night) for run in pages(client, runs)}
     if since is None:  # who asks for nights by their date wants those too that somebody has ended before
@@ -251,7 +250,7 @@ def tended(find: Find, tend: Callable[[], None]) -> Find:
         nonlocal last
         if monotonic() - last >= TEND_SECONDS:
             last = monotonic()
-            await asyncio.to_thread(_tend, tend)
+            await in_background(_tend, tend)
         return await find(client, before)
 
     return look

@@ -31,7 +31,8 @@ from prefect.states import AwaitingRetry, Completed
 from blockveil.flows.runs import turns
 from blockveil.flows.runs.steps import TRIED_AGAIN, WAITS
 from blockveil.flows.service.pages import pages, shown_deployment
-from blockveil.flows.service.runner import STOPPED, Died
+from blockveil.flows.service.runner import STOPPED
+from blockveil.flows.service.silence import Died
 from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
 from blockveil.pipeline.config.night_dates import night_at

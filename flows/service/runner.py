@@ -12,11 +12,16 @@ import shlex
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import Any, TypeVar
 from uuid import UUID
 
 from prefect import get_client
@@ -34,27 +39,36 @@ from prefect.exceptions import Abort, ObjectNotFound, PrefectHTTPStatusError
 from prefect.runner._flow_run_executor import FlowRunExecutorContext
 from prefect.runner._starter_engine import EngineCommandStarter
 from prefect.runner._state_proposer import StateProposer
-from prefect.states import Crashed, Pending
+from prefect.states import Cancelled, Crashed, Pending
 from prefect.utilities.engine import propose_state
 
 from blockveil.flows.base import code
-from blockveil.flows.base.settings import BEAT_SECONDS
+from blockveil.flows.runs.deployed import DATASET
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service.pages import is_broken, pages
+from blockveil.flows.service.silence import AT_WORK, LABEL, Died, Watch
 
 AHEAD = timedelta(seconds=10)
 """How long before its time a run's process is started; it then waits for its time."""
 
-FAREWELL_SECONDS = 10
-"""How long runs that were asked to end may take to say so to the server."""
+GRACE_SECONDS = 4
+"""How long a run that is asked to end may take, until it is killed: its night goes on as after any other death."""
+
+FAREWELL_SECONDS = 7
+"""How long all runs may take to end, and the server to be told."""
+
+WATCH_SECONDS = 20.0
+"""How often runs are looked for that have lost their process."""
+
+OF_A_DATASET = 2
+"""How many nights of a data set may have a process at once: one has the turn of the data set, and one gets ready."""
 
 STOPPED = "The service was stopped."
 """Message of a run that was ended with the service."""
 
 Find = Callable[[PrefectClient, datetime], Awaitable[Sequence[FlowRun]]]
 
-Died = Callable[[UUID], State[Any] | None]
-"""Gives a run whose process died the state that follows; None where it is left to be marked as crashed."""
+Result = TypeVar("Result")
 
 _PLANNED = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
 
@@ -128,6 +142,14 @@ async def _pin(client: PrefectClient, deployment: UUID | None) -> str | None:
         return None
 
 
+@dataclass
+class _Work:
+    """A run that this process has taken: the tag of its data set, and what surrounds its process once it has one."""
+
+    dataset: str | None
+    context: FlowRunExecutorContext | None = None
+
+
 class Runner:
     """Looks for runs that are due and gives each a process. Ends them before it ends itself.
 
@@ -141,14 +163,15 @@ class Runner:
         How often it looks.
     limit
         How many runs may work at once.
-    died
-        Looks after a run whose process died; None marks each as crashed.
+    watch
+        Ends runs that have lost their process, and looks after those whose process dies here.
     """
 
-    def __init__(self, find: Find, root: Path, seconds: float, limit: int, died: Died | None = None) -> None:
-        self._find, self._root, self._seconds, self._limit, self._died = find, root, seconds, limit, died
-        self._at_work: dict[UUID, FlowRunExecutorContext | None] = {}
+    def __init__(self, find: Find, root: Path, seconds: float, limit: int, watch: Watch) -> None:
+        self._find, self._root, self._seconds, self._limit, self._watch = find, root, seconds, limit, watch
+        self._at_work: dict[UUID, _Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping, self._watched = False, monotonic()
 
     async def until_stopped(self, gone: Callable[[], bool]) -> None:
         """Start runs until a signal says stop or ``gone`` does; then the runs that work are ended, and waited for."""
@@ -156,21 +179,33 @@ class Runner:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         async with get_client() as client:
-            while not stopped.is_set() and not gone():
-                await self._look(client)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stopped.wait(), self._seconds)
-            if not gone():
-                for context in list(self._at_work.values()):
-                    if context is not None:
-                        await context._cancellation_manager.cancel_all(STOPPED)
-                if self._tasks:
-                    await asyncio.wait(self._tasks, timeout=FAREWELL_SECONDS)
-            for task in self._tasks:  # which ends its process
+            stop = asyncio.ensure_future(stopped.wait())
+            while not stop.done() and not gone():
+                look = asyncio.ensure_future(self._look(client))
+                await asyncio.wait((stop, look), return_when=asyncio.FIRST_COMPLETED)
+                look.cancel()  # a busy server may answer a minute later
+                await asyncio.gather(look, return_exceptions=True)
+                await asyncio.wait((stop,), timeout=self._seconds)
+            stop.cancel()
+            self._stopping = True
+            ends = [asyncio.ensure_future(self._end(number, work)) for number, work in self._at_work.items()]
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=FAREWELL_SECONDS)
+            for task in (*self._tasks, *ends):  # which ends its process
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, *ends, return_exceptions=True)
+
+    async def _end(self, number: UUID, work: _Work) -> None:
+        """Ask the process of a run to end as soon as it has one, and kill it where it takes too long."""
+        while work.context is None or work.context.process_manager.get(number) is None:
+            await asyncio.sleep(0.1)
+        await work.context.control_channel.signal(number, "cancel")  # it then leaves its last state to this process
+        await work.context.process_manager.kill(number, grace_seconds=GRACE_SECONDS)
 
     async def _look(self, client: PrefectClient) -> None:
+        if monotonic() - self._watched >= WATCH_SECONDS:
+            self._watched = monotonic()
+            await in_background(self._watch.look, frozenset(self._at_work))
         try:
             found = await self._find(client, datetime.now(UTC) + AHEAD)
         except Exception as error:  # noqa: BLE001 - a server that is away for a while must not end the service
@@ -179,8 +214,10 @@ class Runner:
         for run in sorted(found, key=_due):
             if len(self._at_work) >= self._limit:
                 return
-            if run.id not in self._at_work:
-                self._at_work[run.id] = None
+            dataset = next((tag for tag in run.tags if tag.startswith(DATASET)), None)
+            beside = [each for each in self._at_work.values() if each.dataset == dataset]
+            if run.id not in self._at_work and (dataset is None or len(beside) < OF_A_DATASET):
+                self._at_work[run.id] = _Work(dataset)
                 task = asyncio.ensure_future(self._start(client, run))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -188,31 +225,33 @@ class Runner:
     async def _start(self, client: PrefectClient, run: FlowRun) -> None:
         """One run, from its pending state to the end of its process."""
         try:
-            if await _may_start(client, run.id):
+            if await _may_start(client, run.id) and not self._stopping:
                 await self._process(run)
         except Exception as error:  # noqa: BLE001 - one run must not end the others
             _log.error("Run '%s' was not started (%s)", run.id, type(error).__name__)
             with suppress(Exception):  # else it would seem to be about to start for ever
                 text = f"Its process could not be started ({type(error).__name__}). Run it again."
-                lost: State[Any] = Crashed(message=text)
+                lost: State[Any] = Cancelled(message=STOPPED) if self._stopping else Crashed(message=text)
                 await propose_state(client, lost, flow_run_id=run.id)
         finally:
             del self._at_work[run.id]
+        if self._stopping:
+            await _say_stopped(client, run.id)
 
     async def _process(self, run: FlowRun) -> None:
         # A folder of its own: nobody's settings and nobody's code lie there.
         with tempfile.TemporaryDirectory(prefix="blockveil-run-") as folder:
             async with FlowRunExecutorContext() as context:
-                self._at_work[run.id] = context
-                if self._died is not None:
-                    context._state_proposer = _Successor(context.client, self._died)
+                if self._watch.worker:
+                    await context.client.update_flow_run_labels(run.id, {LABEL: self._watch.worker})
+                context._state_proposer = _Successor(context.client, self._watch.died, lambda: self._stopping)
                 starter = EngineCommandStarter(
                     command=shlex.join([sys.executable, "-P", "-m", "blockveil.flows.service.start_child"]),
                     cwd=folder,
                     env={CONFIG_ROOT: str(self._root), "PYTHONSAFEPATH": "1"},
-                    heartbeat_seconds=BEAT_SECONDS,
                     control_channel=context.control_channel,
                 )
+                self._at_work[run.id].context = context
                 await context.create_executor(run, starter, hook_runner=_NoHooks()).submit()
 
 
@@ -229,17 +268,65 @@ async def _may_start(client: PrefectClient, number: UUID) -> bool:
     return state.is_pending()
 
 
+async def _say_stopped(client: PrefectClient, number: UUID) -> None:
+    """Say of a run that was ended with the service why it was, unless it has come to its end, or waits for a person."""
+    with suppress(ObjectNotFound):
+        state = (await client.read_flow_run(number)).state
+        if state is not None and state.type in AT_WORK:
+            await client.set_flow_run_state(number, Cancelled(message=STOPPED), force=True)
+
+
+async def in_background(work: Callable[..., Result], *values: Any) -> Result:
+    """Do work in a thread that no end of this process waits for, unlike that of ``asyncio.to_thread``.
+
+    Parameters
+    ----------
+    work
+        What is done; its result, and what it raises, are this function's.
+    values
+        Its arguments.
+    """
+    loop, context = asyncio.get_running_loop(), copy_context()
+    ended: asyncio.Future[Callable[[], Result]] = loop.create_future()
+
+    def settle(outcome: Callable[[], Result]) -> None:
+        if not ended.done():
+            ended.set_result(outcome)
+
+    def run() -> None:
+        outcome: Callable[[], Result]
+        try:
+            result = context.run(work, *values)
+            outcome = lambda: result  # noqa: E731
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            outcome = partial(_raise, error)
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, outcome)
+
+    threading.Thread(target=run, daemon=True).start()
+    return (await ended)()
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
 class _Successor(StateProposer):
     """Asks what follows the death of a process before the run is marked as crashed, which raises an alarm."""
 
-    def __init__(self, client: PrefectClient, died: Died) -> None:
+    def __init__(self, client: PrefectClient, died: Died | None, stopping: Callable[[], bool]) -> None:
         super().__init__(client=client)
-        self._died = died
+        self._died, self._stopping = died, stopping
 
     async def propose_crashed(self, flow_run: FlowRun, message: str) -> State[Any] | None:
-        """Give the run its next state, or mark it as crashed."""
+        """Give the run its next state, or mark it as crashed, as long as it is one that had a process."""
+        if self._stopping():
+            return None  # the runner says why it ended
         try:
-            state = await asyncio.to_thread(self._died, flow_run.id)
+            present = (await self._client.read_flow_run(flow_run.id)).state
+            if present is not None and present.type not in (*AT_WORK, StateType.SCHEDULED):
+                return None  # such as one that waits for a person: how its process ended is nothing to it
+            state = None if self._died is None else await in_background(self._died, flow_run.id)
         except Exception as error:  # noqa: BLE001 - a server or a ledger that is away; the run is looked at again later
             _log.warning("What follows run '%s' is not known yet (%s)", flow_run.id, type(error).__name__)
             state = None

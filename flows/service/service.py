@@ -79,7 +79,7 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     # Prefect reads its environment when it is imported, so this comes after it is complete.
     from prefect.settings import get_current_settings
 
-    from blockveil.flows.service import automations, deployments, limits, recovery, revival, runner
+    from blockveil.flows.service import automations, deployments, limits, recovery, revival, runner, silence
 
     began = datetime.now(UTC)
     deployments.plans(loaded)
@@ -102,8 +102,8 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     settings = get_current_settings().runner
     due = runner.of_deployments(list(numbers.values()))
     find = recovery.tended(due, recovery.all_nights(loaded, began))
-    died = revival.after_death(loaded)
-    runs = runner.Runner(find, loaded.root, settings.poll_frequency, settings.process_limit, died)
+    watch = silence.Watch(numbers.values(), died=revival.after_death(loaded))
+    runs = runner.Runner(find, loaded.root, settings.poll_frequency, settings.process_limit, watch)
     asyncio.run(runs.until_stopped(lambda: own is not None and own.process.poll() is not None))
     if own is not None and own.process.poll() is not None:
         raise server.ServerFailed(

@@ -4,6 +4,7 @@ import json
 from datetime import date
 
 import pytest
+from prefect.states import AwaitingRetry, Crashed
 
 from blockveil.flows.runs import approvals
 from blockveil.pipeline.ledger import Ledger
@@ -62,16 +63,33 @@ def test_an_answer_to_another_night_s_question_is_none(site):
     run = asked_for()
     assert start(run).name == "Suspended"
     write(run, key_of(found, date(2026, 11, 21)), json.dumps(APPROVED))
-    state = go_on(run)
-    assert state.name == "NotApproved"
+    assert go_on(run).name == "Suspended", "it is asked anew"
     assert spent(found) == 0
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_run_whose_question_vanished_is_asked_anew_and_its_answer_counts(site, lost):
+    found = site(more=APPROVAL)
+    run = asked_for()
+    for _ in range(lost):
+        assert start(run).name == "Suspended"
+        with server() as client:
+            client.set_flow_run_state(run.id, Crashed(message="No sign of life"), force=True)
+            client.set_flow_run_state(run.id, AwaitingRetry(), force=True)
+            run = client.read_flow_run(run.id)
+    assert start(run).name == "Suspended"
+    assert spent(found) == 0
+    with server() as client:
+        client.resume_flow_run(run.id, run_input=APPROVED)
+        run = client.read_flow_run(run.id)
+    assert start(run).is_completed()
+    assert spent(found) > 0
 
 
 GARBAGE = {
     "no JSON": "approve",
     "a list": "[1, 2]",
     "a number": "7",
-    "nothing": "null",
     "another word": json.dumps({**APPROVED, "decision": "APPROVE"}),
     "no name": json.dumps({**APPROVED, "name": ""}),
     "a name of a million letters": json.dumps({**APPROVED, "name": "SECRET" * 200_000}),
@@ -117,6 +135,6 @@ def test_whoever_has_the_password_can_answer_before_anybody_is_asked(site):
 
 @pytest.mark.parametrize("text", ["approve", "[1, 2]", json.dumps({"decision": "refuse"})])
 def test_garbage_beside_a_signature_ends_the_run_in_words_too(monkeypatch, text):
-    monkeypatch.setattr(approvals, "read_flow_run_input", lambda _: json.loads(text))
+    monkeypatch.setattr(approvals, "_asked", lambda _: ("approve-1", json.loads(text)))
     with pytest.raises(NotApproved, match="no decision"):
         approvals._answered(ApprovalRequest("approve-1", "", 1))
