@@ -20,7 +20,8 @@ from blockveil.flows.runs.deployed import BUDGET_LOW, MARK
 from blockveil.flows.runs.steps import FAILURES, NOT_REVIEWED
 from blockveil.flows.runs.verify_flow import DAMAGED
 from blockveil.flows.service.admission import REFUSED
-from blockveil.flows.service.pages import readable
+from blockveil.flows.service.overdue import MISSING
+from blockveil.flows.service.pages import readable, shown_deployments
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
 
@@ -80,6 +81,7 @@ def build(loaded: LoadedDeployments) -> list[AutomationCore]:
             _late(loaded.deployments.alerts.late_minutes, tell),
             _alarm("waits for approval", ["Suspended"], tell(_MESSAGE), "tells of runs that wait for a person"),
             _event("budget low", BUDGET_LOW, tell(_TEXT), "tells of a budget that is nearly spent"),
+            _event("release missing", MISSING, tell(_TEXT), "tells of nights that are not released, by the ledger"),
             _event("refused", REFUSED, tell(_TEXT), "tells of runs that ask for what the reviewed folder does not say"),
         ]
     return made
@@ -135,12 +137,9 @@ def _event(name: str, event: str, actions: list[ActionTypes], what: str) -> Auto
 
 def _pauses(loaded: LoadedDeployments) -> list[ActionTypes]:
     """Pause each nightly release; a ledger that does not verify must not be charged further."""
-    found: list[ActionTypes] = []
     with get_client(sync_client=True) as client:
-        for night in loaded.deployments.night:
-            deployment = client.read_deployment_by_name(f"release/{night.config}")
-            found.append(PauseDeployment(source="selected", deployment_id=deployment.id))
-    return found
+        shown = shown_deployments(client, [f"release/{night.config}" for night in loaded.deployments.night])
+    return [PauseDeployment(source="selected", deployment_id=each.id) for each in shown.values()]
 
 
 def _by_block(reference: str) -> Callable[[str], ActionTypes]:

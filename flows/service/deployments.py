@@ -28,7 +28,7 @@ from blockveil.flows.runs.release_flow import release
 from blockveil.flows.runs.study_flow import study
 from blockveil.flows.runs.verify_flow import verify_ledger
 from blockveil.flows.service import limits
-from blockveil.flows.service.pages import is_broken, shown_deployment
+from blockveil.flows.service.pages import is_broken, shown_deployments
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import (
     Ingest,
@@ -137,8 +137,14 @@ def register(made: Sequence[RunnerDeployment], anew: bool = False) -> dict[str, 
     """
     with get_client(sync_client=True) as client:
         numbers = {deployment.full_name: _put_right(client, deployment) for deployment in made}
-        for number in numbers.values():
-            limits.of_deployment(client, number, anew)
+        shown = shown_deployments(client, numbers)
+        for deployment in made:
+            name = deployment.full_name
+            if name in shown and shown[name].job_variables:  # servers before 3.8.7 never empty them
+                client.delete_deployment(numbers[name])
+                numbers[name] = _applied(client, deployment)
+                shown[name] = client.read_deployment(numbers[name])
+            limits.of_deployment(client, numbers[name], shown.get(name), anew)
     return numbers
 
 
@@ -170,9 +176,6 @@ def _put_right(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:
         # Schedules with a text that the server cannot show; it is asked for none of it where it replaces them.
         made = {"name": deployment.name, "flow_id": str(client.create_flow_from_name(str(deployment.flow_name)))}
         client._client.post("/deployments/", json={**made, "schedules": []}).raise_for_status()
-        number = _applied(client, deployment)
-    if client.read_deployment(number).job_variables:  # servers before 3.8.7 never empty them
-        client.delete_deployment(number)
         number = _applied(client, deployment)
     return number
 
@@ -213,8 +216,9 @@ def stores(loaded: LoadedDeployments) -> list[str]:
 def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:
     """Leave paused what a person has paused on the server: deploying again must not start it behind their back."""
     with get_client(sync_client=True) as client:
+        shown = shown_deployments(client, [each.full_name for each in deployments])
         for deployment in deployments:
-            known = shown_deployment(client, deployment.full_name)
+            known = shown.get(deployment.full_name)
             if known is None:
                 continue
             deployment.paused = deployment.paused or known.paused

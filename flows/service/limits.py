@@ -10,6 +10,7 @@ from uuid import UUID
 
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 
 from blockveil.flows.runs import turns
@@ -34,7 +35,7 @@ def prepare(loaded: LoadedDeployments, anew: bool = False) -> None:
             turns.make_limit(client, name)
 
 
-def of_deployment(client: SyncPrefectClient, number: UUID, anew: bool) -> None:
+def of_deployment(client: SyncPrefectClient, number: UUID, shown: DeploymentResponse | None, anew: bool) -> None:
     """Give a deployment a limit of its own, which counts: somebody may have switched it off, filled or exchanged it.
 
     Parameters
@@ -43,10 +44,12 @@ def of_deployment(client: SyncPrefectClient, number: UUID, anew: bool) -> None:
         Of the server.
     number
         Number of the deployment.
+    shown
+        What the server shows of it, if it can.
     anew
         Whether no run is at work, so that a slot that is taken is nobody's.
     """
-    name, known = f"deployment:{number}", client.read_deployment(number).global_concurrency_limit
+    name, known = f"deployment:{number}", None if shown is None else shown.global_concurrency_limit
     if known is not None and known.name == name and known.active_slots <= (0 if anew else 1):
         turns.make_limit(client, name)  # on, and without decay
         return

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter, WorkPoolFilter
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterName,
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    WorkPoolFilter,
+)
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
@@ -35,27 +42,38 @@ def is_broken(error: PrefectHTTPStatusError) -> bool:
     return error.response.status_code == _BROKEN
 
 
-def shown_deployment(client: SyncPrefectClient, full_name: str) -> DeploymentResponse | None:
-    """A deployment, or None where there is none or the server cannot show it: :mod:`.deployments` makes both anew.
+def shown_deployments(client: SyncPrefectClient, full_names: Iterable[str]) -> dict[str, DeploymentResponse]:
+    """Deployments by full name, asked for all at once; without those that are missing, or that a server cannot show.
+
+    :mod:`.deployments` makes both anew.
 
     Parameters
     ----------
     client
         Of the server.
-    full_name
-        Name of flow and deployment.
+    full_names
+        Names of flow and deployment.
     """
+    wanted = {name: name.split("/", 1) for name in full_names}
+    flows = FlowFilter(name=FlowFilterName(any_=sorted({flow for flow, _ in wanted.values()})))
+    of = DeploymentFilter(name=DeploymentFilterName(any_=sorted({name for _, name in wanted.values()})))
     for _ in range(_TRIES):  # a failure of the moment looks the same, and must not make a pause forgotten
-        try:
-            return client.read_deployment_by_name(full_name)
-        except ObjectNotFound:
-            return None
-        except PrefectHTTPStatusError as error:
-            if not is_broken(error):
-                raise
+        names, unnamed = readable(
+            lambda limit, offset: client.read_flows(flow_filter=flows, limit=limit, offset=offset)
+        )
+        flow_of = {flow.id: flow.name for flow in names}
+        found, lost = readable(
+            lambda limit, offset: client.read_deployments(
+                flow_filter=flows, deployment_filter=of, limit=limit, offset=offset
+            )
+        )
+        if not lost + unnamed:
+            break
         time.sleep(_SECONDS)
-    _log.warning("The server cannot show the deployment '%s', which somebody has changed", full_name)
-    return None
+    else:
+        _log.warning("The server cannot show %d of the deployments, which somebody has changed", lost + unnamed)
+    shown = {f"{flow_of.get(each.flow_id)}/{each.name}": each for each in found}
+    return {name: shown[name] for name in wanted if name in shown}
 
 
 def pages(

@@ -28,7 +28,8 @@ from prefect.states import Crashed
 
 from blockveil.flows.runs.deployed import MARK, times
 from blockveil.flows.service import deployments, revival
-from blockveil.flows.service.pages import pages, shown_deployment
+from blockveil.flows.service.overdue import Overdue
+from blockveil.flows.service.pages import pages, shown_deployments
 from blockveil.flows.service.revival import night_of, was_stopped
 from blockveil.flows.service.runner import Find, in_background
 from blockveil.flows.service.silence import AT_WORK
@@ -109,11 +110,11 @@ def catch_up_nights(loaded: LoadedDeployments, since: date | None, now: datetime
     """
     found, room = list[Planned](), Room()
     with get_client(sync_client=True) as client:
-        for night in loaded.deployments.night:
-            if night.mode != "release":
-                continue
-            deployment = _deployment(client, night)
-            if deployment.paused or not any(each.active for each in deployment.schedules):
+        nights = [night for night in loaded.deployments.night if night.mode == "release"]
+        shown = shown_deployments(client, [f"release/{night.config}" for night in nights])
+        for night in nights:
+            deployment = _deployment(shown, night)
+            if not revival.is_active(deployment):
                 continue
             config, paid = loaded.configs[night.config], False
             ledger = Ledger(config.ledger_url)
@@ -149,10 +150,11 @@ def unplanned_nights(loaded: LoadedDeployments, began: datetime, now: datetime) 
     until = min(now - _NOT_DUE, began + _STARTING)
     found = []
     with get_client(sync_client=True) as client:
-        for number, (night, active) in revival.of_nights(client, loaded).items():
-            if not active:
+        for night, deployment in revival.deployed_nights(client, loaded):
+            number = deployment.id
+            if not revival.is_active(deployment):
                 continue
-            since = max(_created(client.read_deployment(number), now), began)
+            since = max(_created(deployment, now), began)
             planned = {at.date() for at in times(night.cron, night.timezone, since, until)}
             if not planned:
                 continue
@@ -174,8 +176,8 @@ def _created(deployment: DeploymentResponse, now: datetime) -> datetime:
     return now if deployment.created is None else datetime.fromtimestamp(deployment.created.timestamp(), UTC)
 
 
-def _deployment(client: SyncPrefectClient, night: NightSection) -> DeploymentResponse:
-    found = shown_deployment(client, f"release/{night.config}")
+def _deployment(shown: dict[str, DeploymentResponse], night: NightSection) -> DeploymentResponse:
+    found = shown.get(f"release/{night.config}")
     if found is not None:
         return found
     raise ConfigError(
@@ -257,7 +259,7 @@ def tended(find: Find, tend: Callable[[], None]) -> Find:
 
 
 def all_nights(loaded: LoadedDeployments, began: datetime) -> Callable[[], None]:
-    """Look after nights whose process died or that nobody planned, and have forms offer the configs of the folder.
+    """Look after nights whose process died, or that are missing, and have forms offer the configs of the folder.
 
     Parameters
     ----------
@@ -266,11 +268,12 @@ def all_nights(loaded: LoadedDeployments, began: datetime) -> Callable[[], None]
     began
         When the service started.
     """
-    names = loaded.offered
+    names, overdue = loaded.offered, Overdue(loaded, began)
 
     def tend() -> None:
         nonlocal names
         revive_runs(loaded)
+        overdue.tell(datetime.now(UTC))
         for night in unplanned_nights(loaded, began, datetime.now(UTC)):
             _log.warning("Caught up: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
         names = _offer(loaded, names)

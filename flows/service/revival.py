@@ -25,12 +25,13 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Completed
 
 from blockveil.flows.runs import turns
 from blockveil.flows.runs.steps import TRIED_AGAIN, WAITS
-from blockveil.flows.service.pages import pages, shown_deployment
+from blockveil.flows.service.pages import pages, shown_deployments
 from blockveil.flows.service.runner import STOPPED
 from blockveil.flows.service.silence import Died
 from blockveil.pipeline.base.printable import one_line
@@ -120,6 +121,30 @@ def outlook(
     )
 
 
+def deployed_nights(
+    client: SyncPrefectClient, loaded: LoadedDeployments, pool: str | None = None
+) -> list[tuple[NightSection, DeploymentResponse]]:
+    """Nights that release, with their deployments, as far as the server shows them.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    loaded
+        What runs when.
+    pool
+        Work pool of the deployments; None for those that one process serves.
+    """
+    names = {f"release/{night.config}": night for night in loaded.deployments.night if night.mode == "release"}
+    shown = shown_deployments(client, names).items()
+    return [(names[name], deployment) for name, deployment in shown if deployment.work_pool_name == pool]
+
+
+def is_active(deployment: DeploymentResponse) -> bool:
+    """Whether a deployment runs by its schedule."""
+    return not deployment.paused and any(each.active for each in deployment.schedules)
+
+
 def of_nights(
     client: SyncPrefectClient, loaded: LoadedDeployments, pool: str | None = None
 ) -> dict[Any, tuple[NightSection, bool]]:
@@ -132,14 +157,10 @@ def of_nights(
     loaded
         What runs when.
     pool
-        Work pool of the deployments; None for those that one process serves.
+        As in :func:`deployed_nights`.
     """
-    found = {}
-    for night in loaded.deployments.night:
-        known = shown_deployment(client, f"release/{night.config}") if night.mode == "release" else None
-        if known is not None and known.work_pool_name == pool:
-            found[known.id] = night, not known.paused and any(each.active for each in known.schedules)
-    return found
+    nights = deployed_nights(client, loaded, pool)
+    return {deployment.id: (night, is_active(deployment)) for night, deployment in nights}
 
 
 def _ended(client: SyncPrefectClient, deployments: list[UUID], now: datetime) -> Iterator[FlowRun]:

@@ -191,6 +191,7 @@ class Schedule:
             recovery,
             get_client=self.prefect.client,
             pages=self.prefect.pages,
+            shown_deployments=self.prefect.shown_deployments,
             plan_near=lambda _, day: self.plan(day),
             times=schedule_of,
         )

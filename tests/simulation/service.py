@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -85,10 +85,11 @@ class PrefectServer:
         """In place of ``get_client``."""
         yield self
 
-    def read_deployment_by_name(self, _: str) -> Any:
-        """The deployment."""
+    def shown_deployments(self, _: Any, names: Iterable[str]) -> dict[str, Any]:
+        """In place of :func:`.pages.shown_deployments`: the deployment."""
         created = SimpleNamespace(timestamp=self.created.timestamp)
-        return SimpleNamespace(id=DEPLOYMENT, created=created, paused=False, schedules=[SimpleNamespace(active=True)])
+        known = SimpleNamespace(id=DEPLOYMENT, created=created, paused=False, schedules=[SimpleNamespace(active=True)])
+        return dict.fromkeys(names, known)
 
     def create_flow_run_from_deployment(self, _: UUID, parameters: dict[str, Any], tags: list[str]) -> Run:
         """A run for a night that is due."""

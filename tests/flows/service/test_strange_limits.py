@@ -11,7 +11,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, PREFECT_RUNNER_PROCESS_LIMIT, temporary_settings
 
 from blockveil.flows.runs import turns
-from blockveil.flows.service import automations, deployments, limits, recovery, revival, runner
+from blockveil.flows.service import automations, deployments, limits, recovery, revival, runner, silence
 from blockveil.flows.service import deploy as deploying
 from tests import support
 from tests.flows.service.test_strange_runs import NAME, found, made, number, server
@@ -198,7 +198,7 @@ def test_of_many_runs_that_are_due_no_more_are_started_than_may_work(found, monk
 
     async def look():
         async with get_client() as client:
-            looks = runner.Runner(runner.of_deployments([number()]), tmp_path, 10, 5)
+            looks = runner.Runner(runner.of_deployments([number()]), tmp_path, 10, 5, silence.Watch())
 
             async def start(client, run):
                 started.append(str(run.id))

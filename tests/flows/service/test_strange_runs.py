@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 from uuid import uuid4
 
 import httpx
@@ -153,15 +154,21 @@ def test_a_server_that_answers_nothing_is_no_empty_list(status):
 @pytest.mark.parametrize(("failures", "shown"), [(0, True), (1, True), (2, True), (3, False), (9, False)])
 def test_a_deployment_that_a_server_fails_to_show_for_a_moment_is_asked_for_again(monkeypatch, failures, shown):
     monkeypatch.setattr(pages, "_SECONDS", 0.0)
-    known, left = object(), [refusal(500)] * failures
+    flow, known = SimpleNamespace(id=1, name="release"), SimpleNamespace(flow_id=1, name="people")
+    asked = []
 
     class Server:
-        def read_deployment_by_name(self, name):
-            if left:
-                raise left.pop()
-            return known
+        def read_flows(self, limit, offset, **_):
+            return [flow][offset : offset + limit]
 
-    assert (pages.shown_deployment(Server(), NAME) is known) is shown
+        def read_deployments(self, limit, offset, **_):
+            asked.append(offset)
+            if offset == 0 and asked.count(0) <= failures * len(f"{200:b}"):  # once for each size of a part
+                raise refusal(500)
+            return [known][offset : offset + limit]
+
+    found = pages.shown_deployments(Server(), [NAME, "release/nobody"])
+    assert found == ({NAME: known} if shown else {})
 
 
 @pytest.mark.parametrize("day", [date(2300, 1, 1), date.max], ids=str)
