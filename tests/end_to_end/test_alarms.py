@@ -2,9 +2,9 @@
 
 import json
 import subprocess
-import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import Ledger
 from tests import certificates, mail_server, support
-from tests.end_to_end.served import deploy, serve, server_alone, spoken_to
+from tests.end_to_end.served import COMMAND, deploy, serve, server_alone, spoken_to
 
 NIGHT = """
 [[night]]
@@ -89,7 +89,7 @@ def test_failures_are_told_by_webhook_and_mail_an_exhausted_budget_pauses_its_ni
     with server_alone(home) as served:
         make_blocks(served, address, port, authority)
         deploy(tmp_path, served.url, served.login)
-        assert len(served.ask("/automations/filter", {})) == 3
+        assert len(served.ask("/automations/filter", {})) == 2
         file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/nobody"]\n')
         with pytest.raises(ConfigError, match='no block "webhook/nobody"'):
             deploy(tmp_path, served.url, served.login)
@@ -145,20 +145,6 @@ def test_failures_are_told_by_webhook_and_mail_an_exhausted_budget_pauses_its_ni
     assert str(support.CANARY) not in json.dumps(messages)
 
 
-BEAT = """
-import sys
-from prefect.events import emit_event
-from prefect.events.worker import EventsWorker
-for run, tag in zip(sys.argv[1::2], sys.argv[2::2]):
-    emit_event(
-        event="prefect.flow-run.heartbeat",
-        resource={"prefect.resource.id": f"prefect.flow-run.{run}"},
-        related=[{"prefect.resource.id": f"prefect.tag.{tag}", "prefect.resource.role": "tag"}],
-    )
-EventsWorker.instance().drain()
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_run_that_falls_silent_is_ended_one_that_nobody_takes_is_told_of_and_runs_of_others_are_left_alone(
@@ -172,13 +158,11 @@ def test_a_run_that_falls_silent_is_ended_one_that_nobody_takes_is_told_of_and_r
         make_blocks(served, address, port, authority)
         deploy(tmp_path, served.url, served.login)
 
-        runs = []
-        for tag in ("blockveil", "others"):
-            flow = served.ask("/flows/", {"name": f"of {tag}"})["id"]
-            run = served.ask("/flow_runs/", {"flow_id": flow, "tags": [tag]})["id"]
+        flow = served.ask("/flows/", {"name": "of others"})["id"]
+        others = served.ask("/flow_runs/", {"flow_id": flow})["id"]
+        silent = served.run("verify-ledger/people", config="people")
+        for run in (others, silent):
             served.ask(f"/flow_runs/{run}/set_state", {"state": {"type": "RUNNING"}, "force": True})
-            runs += [run, tag]
-        subprocess.run([sys.executable, "-c", BEAT, *runs], env=served.client, check=True, timeout=600)
 
         # There is no worker. One of two late runs is cancelled before the alarm.
         late, cancelled = (served.run("verify-ledger/people", config="people") for _ in range(2))
@@ -191,7 +175,40 @@ def test_a_run_that_falls_silent_is_ended_one_that_nobody_takes_is_told_of_and_r
         assert "Not started within 1 min" in told[0]
         assert "Late" in told[0]
         assert f"/runs/flow-run/{late}" in told[0]
-        state = served.state(runs[0], "Crashed")
+        assert served.ask(f"/flow_runs/{silent}")["state"]["type"] == "RUNNING", "there is nobody to judge"
+
+        log = tmp_path / "worker.log"
+        with log.open("wb") as file:
+            words = [*COMMAND, "worker", str(tmp_path)]
+            worker = subprocess.Popen(words, env=served.client, stdout=file, stderr=file, cwd=home)
+        try:
+            state = served.state(silent, "Crashed")
+        finally:
+            worker.terminate()
+            worker.wait(60)
         assert "No sign of life" in state["message"]
-        assert served.ask(f"/flow_runs/{runs[2]}")["state"]["type"] == "RUNNING"
+        assert served.ask(f"/flow_runs/{others}")["state"]["type"] == "RUNNING"
         assert not any(cancelled in text for text in messages)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_release_that_is_missing_is_told_of_by_the_ledger_and_the_server_says_that_it_was_sent(tmp_path, heard, mail):
+    (address, messages), (port, authority, mails) = heard, mail
+    support.prepare(tmp_path)
+    at = datetime.now(UTC) + timedelta(minutes=2)
+    night = NIGHT.replace("30 2 * * *", f"{at.minute} {at.hour} * * *", 1).replace("Europe/Berlin", "UTC", 1)
+    (tmp_path / "deployments.toml").write_text(
+        night + '[alerts]\nnotify = ["webhook/on-call", "mail/on-call"]\nlate_minutes = 1\n'
+    )
+    home = tmp_path / "home"
+    with server_alone(home) as served:
+        make_blocks(served, address, port, authority)
+    (tmp_path / "people.toml").write_text(
+        (tmp_path / "people.toml").read_text() + "\n[approval]\nabove_share = 0.001\n"
+    )
+    with serve(tmp_path, home) as served:
+        missing = "is not released. Its run"
+        told = served.wait(lambda: [text for text in messages if missing in text], f"missing: {messages}")
+        assert "Suspended" in told[0]
+        served.wait(lambda: any(missing in each.get_content() for _, _, each in mails), "no mail")

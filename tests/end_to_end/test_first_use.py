@@ -151,10 +151,10 @@ def test_a_program_that_has_imported_prefect_before_gets_the_settings_too(tmp_pa
         "from prefect.settings import get_current_settings\n"
         "now = get_current_settings()\n"
         "started = now.server.ephemeral.startup_timeout_seconds\n"
-        "print(now.server.analytics_enabled, now.flows.heartbeat_frequency, started)\n"
+        "print(now.server.analytics_enabled, now.runner.poll_frequency, started)\n"
     )
     environment = {**watched.clean(tmp_path, DEFAULTS), "DO_NOT_TRACK": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert done.stdout.split() == ["False", "30", "120"]
+    assert done.stdout.split() == ["False", "5", "120"]
