@@ -121,7 +121,7 @@ def tracebacks(home):
 
 def trial(folder, approvals, loops, hold, approved=4):
     """Let nights wait for a person, approve some, stop the service at work, and start it again; figures of it all."""
-    home, found = folder / "home", {}
+    home, found = folder / "home", {"of": approvals}
     at = (datetime.now(UTC) - timedelta(hours=2)).replace(second=0, microsecond=0)
     config = site(folder, at)
     with listening() as (address, messages), busy(loops):
