@@ -14,12 +14,14 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.metrics`: Budgets and nights for Prometheus. Public numbers only
 * :mod:`.named_server`: The Prefect server that the environment or the profile names
 * :mod:`.own_secret`: Secrets that this program makes for itself, each one line in a file that its user alone may read
+* :mod:`.overdue`: Nights whose release is missing
 * :mod:`.pages`: What a server can show of its runs and deployments, whatever one of them holds
 * :mod:`.recovery`: After an interruption
 * :mod:`.revival`: Nights whose process died
 * :mod:`.runner`: Starts runs, each as a process of this code
 * :mod:`.server`: A Prefect server of one machine
 * :mod:`.service`: One machine
+* :mod:`.silence`: Runs that seem to be at work although their process is gone
 * :mod:`.site_service`: The site of all releases beside the Prefect server, behind the same login
 * :mod:`.start_child`: Starts the process of one run
 """

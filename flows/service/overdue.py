@@ -5,6 +5,7 @@ Alarms of runs follow events, of which a busy server may lose one. This one asks
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID, uuid4
@@ -33,6 +34,8 @@ MISSING = "blockveil.night.missing"
 
 AGAIN = timedelta(minutes=2)
 """How long the server may take to send an alarm, until it is told again."""
+
+_log = logging.getLogger(__name__)
 
 _WAITS = ("AwaitingRetry", "AwaitingConcurrencySlot")
 
@@ -76,8 +79,12 @@ class Overdue:
 
     def _missing(self, client: SyncPrefectClient, now: datetime) -> Iterator[tuple[str, str]]:
         for night, deployment in revival.deployed_nights(client, self._loaded):
-            if revival.is_active(deployment):
+            if not revival.is_active(deployment):
+                continue
+            try:
                 yield from self._missing_of(client, night, deployment, now)
+            except Exception as error:  # noqa: BLE001 - one ledger that is away must not hold back other alarms
+                _log.warning("Whether %s is released is not known yet (%s)", night.config, type(error).__name__)
 
     def _missing_of(
         self, client: SyncPrefectClient, night: NightSection, deployment: DeploymentResponse, now: datetime

@@ -273,10 +273,10 @@ def all_nights(loaded: LoadedDeployments, began: datetime) -> Callable[[], None]
     def tend() -> None:
         nonlocal names
         revive_runs(loaded)
-        overdue.tell(datetime.now(UTC))
         for night in unplanned_nights(loaded, began, datetime.now(UTC)):
             _log.warning("Caught up: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
         names = _offer(loaded, names)
+        overdue.tell(datetime.now(UTC))
 
     return tend
 
