@@ -405,8 +405,6 @@ class Fleet:
         for lived in nights:
             of_night = [each for each in alarms if str(lived.day) in each]
             true = [each for each in of_night if TRIED_AGAIN in each][: lived.failed]
-            if self.team and lived.fault == "service killed":  # nobody is there who knows better
-                true += [each for each in of_night if "Crashed. No sign of life" in each][:1]
             lived.alarms, lived.false_alarms = len(true), [each for each in of_night if each not in true]
         of_none = [each for each in alarms if not any(str(lived.day) in each for lived in nights)]
         nights[-1].false_alarms += of_none
@@ -431,8 +429,7 @@ class Fleet:
             self.served.process.send_signal(signal.SIGTERM)
             self.served.process.wait(120)
         self._service.__exit__(None, None, None)
-        # That a worker was killed with its run is known by its silence, on the server that goes on.
-        self.turn(self.now + timedelta(minutes=chance.choice([2, 90] if self.team else [0, 1, 90])))
+        self.turn(self.now + timedelta(minutes=chance.choice([0, 1, 90])))
         self.start()
 
     def _follow(self, run, lived, left, end):
