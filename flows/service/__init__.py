@@ -14,7 +14,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.metrics`: Budgets and nights for Prometheus. Public numbers only
 * :mod:`.named_server`: The Prefect server that the environment or the profile names
 * :mod:`.own_secret`: Secrets that this program makes for itself, each one line in a file that its user alone may read
-* :mod:`.overdue`: Nights whose release is missing
+* :mod:`.overdue`: Releases that are missing, and runs that still wait
 * :mod:`.pages`: What a server can show of its runs and deployments, whatever one of them holds
 * :mod:`.recovery`: After an interruption
 * :mod:`.revival`: Nights whose process died

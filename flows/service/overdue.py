@@ -1,4 +1,4 @@
-"""Nights whose release is missing, told from schedule and ledger, again until the server has sent the alarm.
+"""Releases that are missing and runs that wait, told by what is so, again until the server has sent the alarm.
 
 Alarms of runs follow events, of which a busy server may lose one. This one asks what is there.
 """
@@ -13,14 +13,18 @@ from uuid import UUID, uuid4
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterTags,
     FlowRunFilter,
     FlowRunFilterDeploymentId,
     FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 
-from blockveil.flows.runs.deployed import times
+from blockveil.flows.runs.deployed import MARK, times
 from blockveil.flows.service import revival
 from blockveil.flows.service.pages import pages
 from blockveil.flows.service.silence import AT_WORK
@@ -41,7 +45,7 @@ _WAITS = ("AwaitingRetry", "AwaitingConcurrencySlot")
 
 
 class Overdue:
-    """Tells once of each missing release, and again where the server does not say that it has sent the alarm.
+    """Tells once of each missing release and each run that still waits, and again until the server has sent it.
 
     Parameters
     ----------
@@ -58,7 +62,7 @@ class Overdue:
         self._released: set[str] = set()
 
     def tell(self, now: datetime) -> None:
-        """Raise the alarm for every release that is missing now and of which nobody has been told.
+        """Raise the alarm for everything that is missing or still waits, and of which nobody has been told.
 
         Parameters
         ----------
@@ -72,7 +76,7 @@ class Overdue:
             for release_id, (event, _) in self._told.items():
                 if release_id not in self._sent and _executed(client, event) >= recipients:
                     self._sent.add(release_id)
-            for release_id, message in self._missing(client, now):
+            for release_id, message in (*self._missing(client, now), *self._waiting(client, now)):
                 told = self._told.get(release_id)
                 if release_id not in self._sent and (told is None or now - told[1] >= AGAIN):
                     self._told[release_id] = _emit(client, release_id, message), now
@@ -85,6 +89,14 @@ class Overdue:
                 yield from self._missing_of(client, night, deployment, now)
             except Exception as error:  # noqa: BLE001 - one ledger that is away must not hold back other alarms
                 _log.warning("Whether %s is released is not known yet (%s)", night.config, type(error).__name__)
+
+    def _waiting(self, client: SyncPrefectClient, now: datetime) -> Iterator[tuple[str, str]]:
+        """Runs that have waited for a person for as long as a night may be late: whoever was to be told may not be."""
+        late = timedelta(minutes=self._loaded.deployments.alerts.late_minutes)
+        paused = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
+        for run in pages(client, paused, DeploymentFilter(tags=DeploymentFilterTags(all_=[MARK]))):
+            if run.state is not None and now - run.state.timestamp >= late:
+                yield f"{run.id}/{run.state.id}", f"{one_line(run.name)} still waits for a person."
 
     def _missing_of(
         self, client: SyncPrefectClient, night: NightSection, deployment: DeploymentResponse, now: datetime

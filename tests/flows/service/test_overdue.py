@@ -35,18 +35,23 @@ class Told:
     def __init__(self, folder, monkeypatch, began=AT - timedelta(days=1)):
         support.prepare(folder)
         (folder / "deployments.toml").write_text(NIGHT)
-        self.messages, self.run, self.charges, self.executed = [], None, {}, {}
+        self.waiting, self.messages, self.run, self.charges, self.executed = [], [], None, {}, {}
         loaded = load_deployments(folder)
         night = loaded.deployments.night[0]
         deployment = SimpleNamespace(id=uuid4(), created=AT - timedelta(hours=5), paused=False, work_pool_name=None)
         monkeypatch.setattr(overdue, "get_client", Server().client)
         monkeypatch.setattr(overdue.revival, "deployed_nights", lambda *_: [(night, deployment)])
         monkeypatch.setattr(overdue.revival, "is_active", lambda _: not deployment.paused)
-        monkeypatch.setattr(overdue, "pages", lambda *_: [] if self.run is None else [self.run])
+        monkeypatch.setattr(overdue, "pages", self.pages)
         monkeypatch.setattr(overdue.catch_up, "charges_of", lambda *_: self.charges)
         monkeypatch.setattr(overdue, "_emit", self.emit)
         monkeypatch.setattr(overdue, "_executed", lambda _, event: self.executed.get(event, 0))
         self.deployment, self.overdue = deployment, overdue.Overdue(loaded, began)
+
+    def pages(self, client, asked, ours=None):
+        if ours is not None:
+            return self.waiting
+        return [] if self.run is None else [self.run]
 
     def emit(self, client, release_id, message):
         self.messages.append((release_id, message))
@@ -125,3 +130,14 @@ def test_an_alarm_that_a_busy_server_loses_is_raised_again_until_every_recipient
     assert not told.at(24)
     assert not told.at(60)
     assert len(told.messages) == 3
+
+
+def test_a_run_that_still_waits_for_a_person_is_told_of_whatever_became_of_the_event_of_its_question(told):
+    told.charges = {AT.date(): State.RELEASED}
+    state = Suspended(timeout_seconds=9, timestamp=AT)
+    told.waiting = [SimpleNamespace(id=uuid4(), name="by hand", state=state)]
+    assert not told.at(14)
+    assert told.at(15)
+    assert "by hand still waits for a person" in told.messages[0][1]
+    told.executed[1] = 2
+    assert not told.at(60)
