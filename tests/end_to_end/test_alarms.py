@@ -196,7 +196,7 @@ def test_a_run_that_falls_silent_is_ended_one_that_nobody_takes_is_told_of_and_r
 def test_a_release_that_is_missing_is_told_of_by_the_ledger_and_the_server_says_that_it_was_sent(tmp_path, heard, mail):
     (address, messages), (port, authority, mails) = heard, mail
     support.prepare(tmp_path)
-    at = datetime.now(UTC) + timedelta(minutes=2)
+    at = datetime.now(UTC) + timedelta(minutes=6)  # once the service has started
     night = NIGHT.replace("30 2 * * *", f"{at.minute} {at.hour} * * *", 1).replace("Europe/Berlin", "UTC", 1)
     (tmp_path / "deployments.toml").write_text(
         night + '[alerts]\nnotify = ["webhook/on-call", "mail/on-call"]\nlate_minutes = 1\n'
