@@ -281,6 +281,7 @@ class Fleet:
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Ear)
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        self._stack.callback(server.server_close)
         self._stack.callback(server.shutdown)
         return f"http://127.0.0.1:{server.server_port}/"
 
