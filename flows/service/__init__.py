@@ -6,8 +6,10 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.answering`: Small servers of our own, which answer from a thread and log no request
 * :mod:`.automations`: Alarms as code
 * :mod:`.child`: The process of one run
+* :mod:`.connections`: Bounds for connections that have not shown the login
 * :mod:`.deploy`: A team's server
 * :mod:`.deployments`: Deployments as code
+* :mod:`.door`: The door of a Prefect server
 * :mod:`.limits`: Limits on the server by which one run at a time works, put right whatever somebody has made of them
 * :mod:`.login`: The login of the Prefect server that `blockveil serve` starts, and the one place where it is kept
 * :mod:`.mail`: Prefect block for e-mail through a mail server of one's own
@@ -24,4 +26,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.silence`: Runs that seem to be at work although their process is gone
 * :mod:`.site_service`: The site of all releases beside the Prefect server, behind the same login
 * :mod:`.start_child`: Starts the process of one run
+* :mod:`.start_server`: Starts a Prefect server behind our door
 """

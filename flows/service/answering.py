@@ -4,42 +4,30 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client.exposition import ThreadingWSGIServer
+from blockveil.flows.service import connections
 
-App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-"""What answers a request, as PEP 3333 has it."""
+App = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+"""What answers a request, as ASGI has it."""
+
+_FAREWELL_SECONDS = 5
 
 
 @dataclass(frozen=True)
 class Answering:
-    """A server and the thread that it runs in."""
+    """A server, the thread that it runs in, and the port at which it listens."""
 
-    server: WSGIServer
+    server: connections.Server
     thread: threading.Thread
+    port: int
 
     def close(self) -> None:
         """Stop answering."""
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
-class _Handler(WSGIRequestHandler):
-    """Logs no request, and waits for no silent one for ever."""
-
-    timeout = 30
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
-        """Log nothing."""
-
-
-class _Server6(ThreadingWSGIServer):
-    address_family = socket.AF_INET6
+        self.server.should_exit = True
+        self.thread.join(_FAREWELL_SECONDS)
 
 
 def listen(app: App, host: str, port: int) -> Answering:
@@ -57,8 +45,9 @@ def listen(app: App, host: str, port: int) -> Answering:
     OSError
         The address is taken, or is none of this machine.
     """
-    kind = _Server6 if ":" in host else ThreadingWSGIServer
-    server = make_server(host, port, app, kind, _Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family, backlog=connections.QUEUE)
+    server = connections.server(app, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
-    return Answering(server, thread)
+    return Answering(server, thread, listening.getsockname()[1])

@@ -8,15 +8,17 @@ those who read them, not for every account of the machine.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry, make_asgi_app
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
 
-from blockveil.flows.service import login, own_secret
+from blockveil.flows.service import connections, login, own_secret
 from blockveil.flows.service.answering import Answering, App, listen
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
@@ -119,7 +121,7 @@ def start(loaded: LoadedDeployments, host: str, port: int, wanted: str) -> Answe
     """
     registry = CollectorRegistry()
     registry.register(Budgets(loaded))
-    app = guarded(make_wsgi_app(registry), wanted)
+    app = guarded(make_asgi_app(registry), wanted)
     return listen(app, host, port)
 
 
@@ -127,11 +129,12 @@ def guarded(app: App, wanted: str) -> App:
     """Let in only who shows a token, as ``Authorization: Bearer TOKEN``, whatever they ask for."""
     expected = f"Bearer {wanted}".encode()
 
-    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        given = str(environ.get("HTTP_AUTHORIZATION", "")).encode()
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        given = Headers(scope=scope).get("authorization", "").encode("latin-1")
         if hmac.compare_digest(given, expected):
-            return app(environ, start_response)
-        start_response("401 Unauthorized", [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain")])
-        return [b"Unauthorized\n"]
+            connections.show_login(scope)
+            await app(scope, receive, send)
+        else:
+            await PlainTextResponse("Unauthorized\n", 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
 
     return answer

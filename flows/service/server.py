@@ -44,6 +44,7 @@ _ONLY_ITS_OWN_PAGES = {
 }
 """A page of another origin can neither read answers nor send what changes anything."""
 
+_STARTED = "blockveil.flows.service.start_server"
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
@@ -91,7 +92,7 @@ def running(host: str, port: int, log: Path, login: str) -> Iterator[Running]:
     _check_free(host, port)
     _forget_dead_lock(log.parent)
     _keep_private(log.parent / "prefect.db")
-    words = ["prefect", "server", "start", "--host", host, "--port", str(port)]
+    words = ["--host", host, "--port", str(port)]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/api"
     process = _start(words, _settings(address, login), log, "ab")
     try:
@@ -122,8 +123,8 @@ def at_hand() -> Iterator[None]:
     with socket.create_server(("127.0.0.1", 0)) as listening:  # bound before it is named: nobody else can take it
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
         settings = {**_settings(address, login), "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_SERVER_UI_ENABLED": "false"}
-        words = ["uvicorn", "--factory", "prefect.server.api.server:create_app", "--log-level", "error"]
-        process = _start([*words, "--fd", str(listening.fileno())], settings, place / TEMPORARY_LOG, "wb", listening)
+        words = ["--fd", str(listening.fileno())]
+        process = _start(words, settings, place / TEMPORARY_LOG, "wb", listening)
     try:
         _wait(process, f"{address}/health", place / TEMPORARY_LOG)
         with _talking_to(address, login):
@@ -172,7 +173,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     with log.open(mode) as file:
         return subprocess.Popen(  # noqa: S603 - our own interpreter with fixed words
-            [sys.executable, "-P", "-m", *words],
+            [sys.executable, "-P", "-m", _STARTED, "--log", str(log), *words],
             stdout=file,
             stderr=subprocess.STDOUT,
             cwd=log.parent,  # settings and code of the folder that somebody happens to stand in do not count

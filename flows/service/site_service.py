@@ -7,6 +7,7 @@ store as well, without being asked for.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import logging
@@ -16,13 +17,18 @@ import subprocess
 import sys
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from blockveil.flows.runs.artifacts import SITE
+from blockveil.flows.service import connections
 from blockveil.flows.service import login as logins
 from blockveil.flows.service.answering import App, listen
 from blockveil.pipeline.base.errors import BlockveilError
@@ -46,14 +52,14 @@ _NAME = re.compile(r"(?:[\w-]+/){0,3}[\w-]+\.(?:html|json)", re.ASCII)
 _KINDS = {"html": "text/html; charset=utf-8", "json": "application/json"}
 _SOON = "The pages of releases and budgets are being made. This page loads again by itself."
 
-_HEADERS = [
-    ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "DENY"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cache-Control", "no-store"),
-    ("Content-Security-Policy", "frame-ancestors 'none'"),
-]
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+}
 
 
 @contextmanager
@@ -145,30 +151,32 @@ def guarded_pages(folder: Path, login: str, refresh: Callable[[], None]) -> App:
     """
     expected = b"Basic " + b64encode(login.encode())
 
-    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        given = str(environ.get("HTTP_AUTHORIZATION", "")).encode("utf-8", "replace")
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await (await response(Request(scope)))(scope, receive, send)
+
+    async def response(asked: Request) -> Response:
+        given = asked.headers.get("authorization", "").encode("latin-1")
         if not hmac.compare_digest(given, expected):
-            wanted = ("WWW-Authenticate", 'Basic realm="blockveil", charset="UTF-8"')
-            return _say(start_response, "401 Unauthorized", wanted)
-        if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
-            return _say(start_response, "405 Method Not Allowed", ("Allow", "GET, HEAD"))
-        name = str(environ.get("PATH_INFO", "")).removeprefix("/") or INDEX
+            return _say(401, **{"WWW-Authenticate": 'Basic realm="blockveil", charset="UTF-8"'})
+        connections.show_login(asked.scope)
+        if asked.method not in ("GET", "HEAD"):
+            return _say(405, Allow="GET, HEAD")
+        name = asked.scope["path"].removeprefix("/") or INDEX
         if name == INDEX:
-            refresh()
+            await asyncio.to_thread(refresh)
         content = _page(folder, name)
         if content is None and name == INDEX:  # it is being made
-            return _say(start_response, "503 Service Unavailable", ("Retry-After", "5"), ("Refresh", "5"), words=_SOON)
+            return _say(503, words=_SOON, **{"Retry-After": "5", "Refresh": "5"})
         if content is None:
-            return _say(start_response, "404 Not Found")
-        start_response("200 OK", [*_HEADERS, ("Content-Type", _KINDS[name.rpartition(".")[2]])])
-        return [] if environ["REQUEST_METHOD"] == "HEAD" else [content]
+            return _say(404)
+        return Response(content, 200, _HEADERS, _KINDS[name.rpartition(".")[2]])
 
     return answer
 
 
-def _say(start_response: Callable[..., Any], status: str, *more: tuple[str, str], words: str = "") -> list[bytes]:
-    start_response(status, [*_HEADERS, *more, ("Content-Type", "text/plain")])
-    return [f"{words or status.partition(' ')[2]}\n".encode()]
+def _say(status: int, words: str = "", **more: str) -> Response:
+    text = f"{words or HTTPStatus(status).phrase}\n"
+    return Response(text, status, {**_HEADERS, **more}, "text/plain")
 
 
 def _page(folder: Path, name: str) -> bytes | None:

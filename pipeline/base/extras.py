@@ -24,6 +24,8 @@ EXTRAS = {
     "psycopg": "postgres",
     "pyiceberg": "iceberg",
     "sqlglot": "sql",
+    "starlette": "server",
+    "uvicorn": "server",
     "xarray": "analysis",
 }
 """Extra of the package by the name that is imported."""

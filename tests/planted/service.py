@@ -171,7 +171,7 @@ MUTANTS = (
         (
             "test_nothing_can_be_done_but_reading",
             "blockveil.flows.service.site_service:guarded_pages",
-            'environ.get("REQUEST_METHOD") not in ("GET", "HEAD")',
+            'asked.method not in ("GET", "HEAD")',
             "False",
         ),
     ),

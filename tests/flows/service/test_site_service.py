@@ -1,5 +1,6 @@
 """The site of releases beside the server: who is let in, what is there, and when its pages are made."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -56,10 +57,10 @@ def asking(folder):
     def ask(path, method="GET", login=LOGIN, **headers):
         if login is not None:
             headers["Authorization"] = "Basic " + b64encode(login.encode()).decode()
-        connection = http.client.HTTPConnection("127.0.0.1", server.server.server_port, timeout=60)
-        connection.request(method, path, headers=headers)
-        found = connection.getresponse()
-        return found.status, dict(found.getheaders()), found.read().decode()
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+            connection.request(method, path, headers=headers)
+            found = connection.getresponse()
+            return found.status, found.headers, found.read().decode()
 
     ask.calls = calls
     yield ask
