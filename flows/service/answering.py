@@ -47,7 +47,7 @@ def listen(app: App, host: str, port: int) -> Answering:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.create_server((host, port), family=family, backlog=connections.QUEUE)
-    server = connections.server(app, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+    server = connections.server(app, ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     return Answering(server, thread, listening.getsockname()[1])

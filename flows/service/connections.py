@@ -145,19 +145,18 @@ def server(app: Any, **settings: Any) -> Server:
     app
         What answers, as ASGI has it; it calls :func:`show_login`.
     settings
-        Of uvicorn: where it listens.
+        Of uvicorn: where it listens, and ``ws="none"`` where it has no WebSocket.
     """
     return Server(
         uvicorn.Config(
             app,
             http=_Http,
-            ws=_WebSocket,
             ws_per_message_deflate=False,  # a few bytes of a stranger could become many
             backlog=ACCEPTED_AT_ONCE,
             log_level="error",
             access_log=False,
             server_header=False,
-            **settings,
+            **{"ws": _WebSocket, **settings},
         )
     )
 

@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -261,6 +263,52 @@ def test_a_night_that_lost_its_machine_is_finished_at_the_next_start_and_its_pag
         page.goto(f"{served.url}/runs/flow-run/{run}")
         page.get_by_text("Completed").first.wait_for()
     assert [kind for kind in entries() if kind != "VOID"] == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
+
+
+EVIL = """<script>
+let opened = 0, closed = 0;
+const messages = ['{"type":"auth","token":"\\u00e9"}', '{"type":"auth","token":"guessed"}'];
+for (let number = 0; number < 20; number++) {
+  const socket = new WebSocket('ws://ADDRESS/api/events/in', 'prefect');
+  socket.onopen = () => { opened++; socket.send(messages[number % 2]); };
+  socket.onclose = () => { closed++; document.title = `${opened} of ${closed}`; };
+}
+const show = text => () => { document.body.innerText = text; };
+fetch('http://ADDRESS/ui-settings').then(show('read'), show('refused'));
+</script><body></body>"""
+
+
+class Page(BaseHTTPRequestHandler):
+    """Shows the page of a stranger to whoever asks."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(EVIL.replace("ADDRESS", self.server.attacked).encode())
+
+    def log_message(self, *_):
+        """Log nothing."""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_page_of_another_address_opens_no_socket_of_the_server_and_fills_no_log(site, page, host):
+    log = site.log.with_name("blockveil-server.log")
+    before = log.stat().st_size
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as stranger:
+        stranger.attacked = site.url.partition("//")[2]
+        threading.Thread(target=stranger.serve_forever, daemon=True).start()
+        context = page.context.browser.new_context()  # the other page is no part of what is watched
+        evil = context.new_page()
+        evil.goto(f"http://{host}:{stranger.server_port}/")
+        evil.wait_for_function("document.title.endsWith('of 20')", timeout=90_000)
+        evil.get_by_text("refused").wait_for()
+        title = evil.title()
+        context.close()
+        stranger.shutdown()
+    print(f"sockets opened by a page of {host}: {title}; bytes of log: {log.stat().st_size - before}")
+    assert title == "0 of 20"
+    assert log.stat().st_size == before
 
 
 def test_no_page_made_the_browser_ask_another_host(page):

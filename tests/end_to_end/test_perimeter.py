@@ -145,16 +145,16 @@ def test_what_is_shown_without_the_login_names_nothing_of_the_site(site, path):
     assert not [word for word in ("by-hand", "covariance", password, str(site.home)) if word in text]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/api/events/in",
-        "/api/events/out",
-        "/api/logs/out",
-        "/api/task_runs/subscriptions/scheduled",
-        "/api/work_pools/blockveil/workers/connect",
-    ],
+SOCKETS = (
+    "/api/events/in",
+    "/api/events/out",
+    "/api/logs/out",
+    "/api/task_runs/subscriptions/scheduled",
+    "/api/work_pools/blockveil/workers/connect",
 )
+
+
+@pytest.mark.parametrize("path", SOCKETS)
 def test_no_socket_of_the_api_takes_or_tells_anything_without_the_login(site, path):
     address = f"ws{site.url.removeprefix('http')}{path}"
 
@@ -163,7 +163,7 @@ def test_no_socket_of_the_api_takes_or_tells_anything_without_the_login(site, pa
             socket.send(json.dumps(first))
             return socket.recv(timeout=60)
 
-    for token in ("", "blockveil:guessed"):
+    for token in ("", "blockveil:guessed", "é"):
         for more in ({}, {"subprotocols": ["prefect"]}):
             with pytest.raises((ConnectionClosed, InvalidStatus)):
                 heard({"type": "auth", "token": token}, **more)
@@ -181,6 +181,92 @@ def test_pages_of_other_addresses_may_ask_for_nothing(site):
         assert "access-control-allow-origin" not in headers
     _, headers, _ = answer(site, "/api/admin/version", origin=site.url, **basic(site.login))
     assert headers["access-control-allow-origin"] == site.url
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+def test_pages_of_other_addresses_may_open_no_socket(site, path):
+    address = f"ws{site.url.removeprefix('http')}{path}"
+    for origin in ("http://evil.example", "null", "http://localhost:1"):
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(address, open_timeout=60, subprotocols=["prefect"], origin=origin)
+    with connect(address, open_timeout=60, subprotocols=["prefect"], origin=site.url) as socket:
+        socket.send(json.dumps({"type": "auth", "token": site.login}))
+        assert json.loads(socket.recv(timeout=60)) == {"type": "auth_success"}
+
+
+FLOODING = r"""
+import asyncio, encodings.idna, os, socket, sys
+import websockets.asyncio.client as client
+from websockets.exceptions import WebSocketException
+user, kind, port, number = (int(word) if word.isdigit() else word for word in sys.argv[1:])
+if os.getuid() == 0:
+    os.setgroups([]); os.setgid(user); os.setuid(user)
+
+async def opened(origin=None):
+    try:
+        address = f"ws://127.0.0.1:{port}/api/events/in"
+        async with client.connect(address, subprotocols=["prefect"], origin=origin, open_timeout=60) as there:
+            await there.send('{"type":"auth","token":"\u00e9"}')
+            await there.recv()
+    except (OSError, EOFError, WebSocketException):
+        pass
+
+async def sent(words):
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(words)
+        await reader.read()
+        writer.close()
+    except OSError:
+        pass
+
+async def main():
+    words = {
+        "login": b"GET /api/admin/version HTTP/1.0\r\nAuthorization: Basic w6k=\r\n\r\n",
+        "garbage": b"\x00\x01\xff\r\n\r\n",
+        "description": b"GET /openapi.json HTTP/1.0\r\n\r\n",
+    }
+    for _ in range(number // 50):
+        if kind in words:
+            await asyncio.gather(*(sent(words[kind]) for _ in range(50)))
+        else:
+            await asyncio.gather(*(opened("http://evil.example" if kind == "page" else None) for _ in range(50)))
+
+if kind == "silent":
+    held = []
+    for _ in range(number):
+        held.append(socket.create_connection(("127.0.0.1", port), timeout=60))
+    print("held", flush=True)
+    sys.stdin.read()
+else:
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("kind", ["token", "page", "login", "garbage", "description", "silent"])
+@pytest.mark.parametrize("at", ["server", "site"])
+def test_a_stranger_fills_no_log_and_keeps_the_owner_out_of_nothing(site, kind, at):
+    releases = re.search(r"Releases and budgets: (http://[^/]+)/", site.log.read_text())[1]
+    asked, path = (site, "/api/admin/version") if at == "server" else (SimpleNamespace(url=releases), "/releases.json")
+    logs = [site.log, site.home / "blockveil-server.log"]
+    before = sum(log.stat().st_size for log in logs)
+    number, waits = 600, []
+    words = [sys.executable, "-c", FLOODING, str(NOBODY), kind, asked.url.rpartition(":")[2], str(number)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stranger:
+        if kind == "silent":
+            assert stranger.stdout.readline() == "held\n"
+        while stranger.poll() is None and len(waits) < 200:
+            began = time.monotonic()
+            assert answer(asked, path, **basic(site.login))[0] in (200, 404)
+            waits.append(time.monotonic() - began)
+            if kind == "silent" and len(waits) == 20:
+                stranger.stdin.close()
+            time.sleep(0.05)
+        stranger.stdin.close()
+        assert stranger.wait(60) == 0
+    grown = sum(log.stat().st_size for log in logs) - before
+    print(f"{at}, {kind}: {grown / number:.1f} bytes of log a try, the owner waited {max(waits):.2f} s at most")
+    assert grown < number, "less than a byte for each"
 
 
 def test_what_changes_something_needs_a_token_beside_the_login(site):

@@ -31,9 +31,6 @@ PUBLIC = {
     "GET /api/ready": 200,
     "GET /": 200,  # the pages' own files, the same for everybody; what they show comes from the interface above
     "GET /ui-settings": 200,  # addresses and versions, for the pages
-    "GET /docs": 200,  # the description of an interface without any route: all of them are below /api
-    "GET /redoc": 200,
-    "GET /openapi.json": 200,
 }
 """What a Prefect server says without its login."""
 

@@ -37,6 +37,16 @@ def port():
     server.close()
 
 
+@pytest.fixture
+def websockets_port(monkeypatch):
+    """Of a server that has WebSockets too, as Prefect's has."""
+    real = connections.server
+    monkeypatch.setattr(connections, "server", lambda app, ws, **more: real(app, **more))
+    server = answering.listen(app, "127.0.0.1", 0)
+    yield server.port
+    server.close()
+
+
 def opened(port, source="127.0.0.1"):
     return socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(source, 0))
 
@@ -145,9 +155,9 @@ def test_whoever_reads_an_answer_slowly_is_cut_off(port, monkeypatch):
 
 
 @pytest.mark.parametrize("sent", [None, "x" * 100_000], ids=["nothing", "too much"])
-def test_a_websocket_without_the_login_ends_soon(port, monkeypatch, sent):
+def test_a_websocket_without_the_login_ends_soon(websockets_port, monkeypatch, sent):
     monkeypatch.setattr(connections, "LOGIN_SECONDS", 5.0 if sent else 0.5)
-    with connect(f"ws://127.0.0.1:{port}/", open_timeout=60) as opened_one:
+    with connect(f"ws://127.0.0.1:{websockets_port}/", open_timeout=60) as opened_one:
         if sent is not None:
             opened_one.send(sent)
         with pytest.raises(ConnectionClosed):

@@ -76,6 +76,12 @@ def test_nobody_is_told_anything_without_the_login(asking, path, login):
     assert asking.calls == []
 
 
+def test_a_websocket_is_asked_for_the_login_like_everything_and_costs_no_line(asking, capfd):
+    wanted = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    assert asking("/", login=None, **wanted, **{"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="})[0] == 401
+    assert capfd.readouterr() == ("", "")
+
+
 def test_whoever_has_it_reads_the_pages_which_no_other_page_may_frame_or_keep(asking):
     status, headers, text = asking("/")
     assert (status, text) == (200, "first page")
