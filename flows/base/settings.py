@@ -18,6 +18,7 @@ _DEFAULTS = {
     "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",  # it would want no login; ours (server.py) does
     # In memory, the standard, a server that restarts forgets who holds a turn, and the turn never ends.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "true",  # else runs and their logs are kept for ever, not for 90 days
     "PREFECT_RUNNER_POLL_FREQUENCY": "5",  # seconds until a due run starts; the standard is 10
     "DASK_LOGGING__DISTRIBUTED": "warning",  # else every worker writes a screenful through Prefect's root logger
 }

@@ -11,7 +11,6 @@ import logging
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -43,6 +42,7 @@ from prefect.states import Cancelled, Crashed, Pending
 from prefect.utilities.engine import propose_state
 
 from blockveil.flows.base import code
+from blockveil.flows.cluster import scratch
 from blockveil.flows.runs.deployed import DATASET
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service.pages import is_broken, pages
@@ -240,14 +240,14 @@ class Runner:
 
     async def _process(self, run: FlowRun) -> None:
         # A folder of its own: nobody's settings and nobody's code lie there.
-        with tempfile.TemporaryDirectory(prefix="blockveil-run-") as folder:
+        with scratch.private_folder() as folder:
             async with FlowRunExecutorContext() as context:
                 if self._watch.worker:
                     await context.client.update_flow_run_labels(run.id, {LABEL: self._watch.worker})
                 context._state_proposer = _Successor(context.client, self._watch.died, lambda: self._stopping)
                 starter = EngineCommandStarter(
                     command=shlex.join([sys.executable, "-P", "-m", "blockveil.flows.service.start_child"]),
-                    cwd=folder,
+                    cwd=str(folder),
                     env={CONFIG_ROOT: str(self._root), "PYTHONSAFEPATH": "1"},
                     control_channel=context.control_channel,
                 )

@@ -63,8 +63,7 @@ def test_an_older_database_is_upgraded_with_all_that_it_holds_and_runs_beyond_th
     database.chmod(0o644)  # as Prefect itself leaves it
     asked(database, f"update flow_run set end_time = datetime(end_time, '-100 days') where id = '{tried}'")
 
-    vacuum = {"PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "true"}
-    with serve(tmp_path, home, PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD="7776000", **vacuum) as served:
+    with serve(tmp_path, home) as served:
         assert others_may(database) == 0
         assert asked(database, "select version_num from alembic_version") == newest
         assert served.deployment("release/people") == kept
