@@ -16,6 +16,7 @@ ALLOWED = {
     "engine/audit/laws.py:discrete_laplace": "a law on which the audits' own tests try them",
     "engine/audit/mutants.py:unrounded": "a mistake that the audits' own tests must find",
     "engine/mechanisms/published/subspace.py:matrix_gaussian": "IMGM in the comparison of noise for directions",
+    "flows/service/connections.py:Server.startup": "uvicorn calls it",
     "flows/service/mail.py:Mail": "an entry point, which every Prefect server looks for",
     "pipeline/ledger/entries.py:BudgetStatus.spent_mu": "the balance in the unit of a loss, for callers of the ledger",
 }
