@@ -14,7 +14,7 @@ from blockveil.pipeline.base.errors import DiskFull, StoreError, StoreUnreachabl
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _TRANSIENT = {
-    errno.EIO, errno.EREMOTEIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.ETIMEDOUT, errno.ENOTCONN,
+    errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.ETIMEDOUT, errno.ENOTCONN,
     errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN,
     errno.ENETUNREACH, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS,
 }  # fmt: skip
