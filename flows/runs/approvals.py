@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import count
 from typing import Annotated, Any, Literal
 
@@ -106,14 +107,19 @@ def _asked(question: ApprovalRequest) -> tuple[str, Any]:
     A question whose answer never came, as that of a run that was taken for dead, is asked anew under another name: the
     server asks under each only once.
     """
-    with get_client(sync_client=True) as client:
-        used = client.read_flow_run(runtime.flow_run.id).empirical_policy.pause_keys or ()
+    used = _used_names()
     for number in count(1):
         key = question.key if number == 1 else f"{question.key}-{number}"
         entered: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{key}")["response"])
         if entered or key not in used:
             break
     return key, entered
+
+
+def _used_names() -> Collection[str]:
+    """Names under which this run has asked already."""
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(runtime.flow_run.id).empirical_policy.pause_keys or ()
 
 
 def _answered(question: ApprovalRequest) -> Approval | None:

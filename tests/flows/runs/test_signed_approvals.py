@@ -29,6 +29,7 @@ def waiting(asked, monkeypatch):
 
     monkeypatch.setattr(approvals, "suspend_flow_run", suspend)
     monkeypatch.setattr(approvals, "read_flow_run_input", lambda key: None)
+    monkeypatch.setattr(approvals, "_used_names", tuple)
     monkeypatch.setattr(approvals, "get_run_logger", lambda: logging.getLogger("test"))
     monkeypatch.setattr(approvals, "runtime", SimpleNamespace(deployment=SimpleNamespace(id="one")))
     steps = SimpleNamespace(run=lambda name, work: work())
@@ -78,6 +79,7 @@ def test_a_refusal_in_the_browser_ends_a_run_that_an_officer_signed_meanwhile(wa
 
 def test_the_answer_is_looked_for_where_prefect_keeps_it(monkeypatch):
     state, asked_for = Suspended(pause_key="approve-1"), []
+    monkeypatch.setattr(approvals, "_used_names", tuple)
     monkeypatch.setattr(approvals, "read_flow_run_input", asked_for.append)
     approvals._answered(ApprovalRequest("approve-1", "", 1))
     assert asked_for == [keyset_from_paused_state(state)["response"]]
