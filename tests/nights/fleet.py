@@ -340,12 +340,16 @@ class Fleet:
             self.door.fault = fails
             return self.door.reset
         elif fault == "disk full":
-            self.orders.fail(Orders.FULL, chance.choice(["/releases/", "/keys/"]))
+            self.orders.fail(Orders.FULL, self._of_a_night(chance))
         elif fault == "EIO on read":
-            self.orders.fail(Orders.READ, chance.choice(["/releases/", "/keys/"]))
+            self.orders.fail(Orders.READ, self._of_a_night(chance))
         elif fault == "EIO on fsync":
-            self.orders.fail(Orders.SYNC, chance.choice(["/releases/", "/keys/"]))
+            self.orders.fail(Orders.SYNC, self._of_a_night(chance))
         return self.orders.fail
+
+    def _of_a_night(self, chance):
+        """Where a night writes and reads; a part of a path alone would be one of the product's own code too."""
+        return f"{chance.choice([self.loaded.output_root, self.loaded.keys_root])}/"
 
     def happened(self, fault):
         """How often a fault has happened."""
