@@ -28,10 +28,14 @@ class PostgresServer:
         Whether only the machine's own binaries will do: they bring extensions that those from pip do not.
     address, certificates
         Where it listens for whoever speaks TLS, and the folder with its ``cert.pem`` and ``key.pem``.
+    port
+        At which it listens there.
     """
 
-    def __init__(self, of_machine: bool = False, address: str = "", certificates: Path | None = None) -> None:
-        self._databases, self._address, self._certificates = 0, address, certificates
+    def __init__(
+        self, of_machine: bool = False, address: str = "", certificates: Path | None = None, port: int = 5432
+    ) -> None:
+        self._databases, self._address, self._certificates, self._port = 0, address, certificates, port
         self.folder = Path(tempfile.mkdtemp(prefix="blockveil-pg-"))
         self._as = {}
         if os.geteuid() == 0:
@@ -57,7 +61,8 @@ class PostgresServer:
         options = ("--auth=trust", "--encoding=utf8", "--locale=C", "--no-sync", "--no-instructions")
         self._run([programs / "initdb", "-D", data, "-U", "postgres", *options])
         # A test's server need not survive the machine.
-        options = f"-h '{self._address}' -k {self.folder} -c fsync=off -c max_connections=120 -c log_min_messages=fatal"
+        options = f"-h '{self._address}' -p {self._port} -k {self.folder} -c fsync=off -c max_connections=120"
+        options += " -c log_min_messages=fatal"
         if self._certificates is not None:
             options += self._encrypted(data, self._certificates)
         self._control = programs / "pg_ctl", "-D", data
@@ -98,7 +103,7 @@ class PostgresServer:
         shutil.rmtree(self.folder)
 
     def url(self, database: str = "postgres", role: str = "postgres", folder: Path | None = None) -> str:
-        return f"postgresql://{role}@/{database}?host={folder or self.folder}"
+        return f"postgresql://{role}@/{database}?host={folder or self.folder}&port={self._port}"
 
     def new_database(self) -> str:
         """Name of a new, empty database."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -45,7 +47,11 @@ _DEFAULTS = {
     "tcp_user_timeout": "50000",
 }
 _VERIFIED = ("verify-ca", "verify-full")
-_LOCAL = ("", "localhost", "127.0.0.1", "::1")
+_RULE = "Whoever answers in its place could say that a spent budget is whole"
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_MUTUAL = {"require_auth": "scram-sha-256"}
+# While a server of this machine is away, any account may listen at its port. With SCRAM a server proves that it knows
+# the role's password, and learns nothing of it; libpq would tell the password to whoever asks for it in clear.
 
 
 class PostgresDatabase(Database):
@@ -59,15 +65,15 @@ class PostgresDatabase(Database):
     Raises
     ------
     LedgerError
-        The address is malformed, or goes to another machine without checking who answers there.
+        The address is malformed, or does not check who answers there.
     """
 
     def __init__(self, url: str) -> None:
         address = _parse(url)
-        _check_encrypted(address)
+        options = _DEFAULTS | _proofs(address)
         engine = sa.create_engine(
             address.set(drivername="postgresql+psycopg"),
-            connect_args={key: value for key, value in _DEFAULTS.items() if key not in address.query},
+            connect_args={key: value for key, value in options.items() if key not in address.query},
             poolclass=sa.NullPool,
             hide_parameters=True,
         )
@@ -127,20 +133,37 @@ def _parse(url: str) -> sa.URL:
     return address
 
 
-def _check_encrypted(address: sa.URL) -> None:
+def _proofs(address: sa.URL) -> dict[str, str]:
+    """Options by which the server proves who it is, where its address has none."""
     # What the address leaves out comes from variables such as PGHOST, and from a service of the server's library.
     usual = {one.keyword.decode(): (one.val or b"").decode() for one in psycopg.pq.Conninfo.get_defaults()}
     named = [*([address.host] if address.host else []), *_texts(address, "host")]
     hosts = [*(named or [usual.get("host", "")]), *(_texts(address, "hostaddr") or [usual.get("hostaddr", "")])]
     hosts += [f"that of the service {service}" for service in _texts(address, "service")]
-    mode = next(iter(_texts(address, "sslmode")), usual.get("sslmode", ""))
-    elsewhere = [host for part in hosts for host in part.split(",") if host not in _LOCAL and not host.startswith("/")]
-    if elsewhere and mode not in _VERIFIED:
+    if next(iter(_texts(address, "sslmode")), usual.get("sslmode", "")) in _VERIFIED:
+        return {}
+    places = [host for part in hosts for host in part.split(",") if host]
+    sockets = [Path(place) for place in places if place.startswith("/")]
+    if any(place not in _LOCAL for place in places if not place.startswith("/")):
         raise LedgerError(
             "The ledger's server is on another machine, and the address does not say how to know it",
-            "Whoever answers in its place could say that a spent budget is whole",
+            _RULE,
             "Add ?sslmode=verify-full&sslrootcert=PATH to the address",
         )
+    if "requirepeer" not in address.query and any(_is_open_to_all(folder) for folder in sockets):
+        raise LedgerError(
+            "The socket of the ledger's server lies in a folder in which every account may put one",
+            _RULE,
+            "Add ?requirepeer=ACCOUNT, the account of the server, to the address, or move the socket",
+        )
+    return _MUTUAL if len(places) > len(sockets) else {}
+
+
+def _is_open_to_all(folder: Path) -> bool:
+    try:
+        return bool(folder.stat().st_mode & stat.S_IWOTH)
+    except OSError:  # then there is no socket either
+        return False
 
 
 def _texts(address: sa.URL, key: str) -> list[str]:
@@ -154,6 +177,8 @@ def _state(error: sa.exc.DBAPIError) -> str:
 
 def _unreachable(error: sa.exc.DBAPIError) -> BlockveilError:
     text = str(error.orig).lower()  # a connection that failed has no SQLSTATE
+    if "authentication method requirement" in text:
+        return Unreachable("does not prove that it knows the role's password: at localhost it must use scram-sha-256")
     if "authentication failed" in text or "no pg_hba.conf entry" in text or ("role " in text and "exist" in text):
         return Unreachable("refuses the role or its password")
     if "database " in text and "exist" in text:
