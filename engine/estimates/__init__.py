@@ -14,6 +14,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.directions`: Principal directions from a noisy second moment, and how far they may be from the true ones
 * :mod:`.error_bounds`: How wrong a release may be
 * :mod:`.leading`: Leading eigenvalues of a matrix that is too large to hold
+* :mod:`.likely_moments`: Second moments that records may have had, simulated from a released one: where first order
+  is not enough
 * :mod:`.linear_forms`: How exactly means, standard deviations and correlations will be known
 * :mod:`.matrices`: From released integers to estimates in raw units, each with the standard deviation of its noise
 * :mod:`.noisy_moments`: A released second moment as the source of further statistics, and how its noise moves them

@@ -99,9 +99,9 @@ class _ByClass:
                 np.append(count - counts, counts),
                 np.repeat(least, 2),
             )
-        inner = np.ix_(features, features)
-        noise = _as_products(moments.variance[inner])
-        return cls(count, matrix[inner], sums, np.maximum(counts, np.maximum(least, 1.0)), whole, noise)
+        noise, _ = moments.of(columns).noise_units()
+        products = matrix[np.ix_(features, features)]
+        return cls(count, products, sums, np.maximum(counts, np.maximum(least, 1.0)), whole, noise)
 
 
 def class_scores(
@@ -154,11 +154,3 @@ def _solved(matrix: Array, noise: Array, ridge: float, sides: Array) -> Array:
     inverse = np.divide(1.0, added, out=np.zeros_like(added), where=added > least)
     found: Array = (sides / noise @ vectors) * inverse @ vectors.T / noise
     return found
-
-
-def _as_products(variance: Array) -> Array:
-    """Vector a with ``a_j a_k`` the standard deviation of entry (j, k), as noise of independent entries has it."""
-    sums = variance.sum(axis=1)
-    # With V_jk = (a_j a_k)^2 a row sums to a_j^2 |a|^2, and all rows to |a|^4.
-    found: Array = np.sqrt(sums / max(np.sqrt(sums.sum()), 1e-300))
-    return np.where(found > 0.0, found, 1.0)

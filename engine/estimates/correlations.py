@@ -1,5 +1,8 @@
 """Correlations and partial correlations from a released second moment, and how noise moves them. All post-processing.
 
+A correlation is the ratio of what was released where first order states all errors and the ratios are those of some
+records, and else simulated (:mod:`.likely_moments`). A partial correlation is always the ratio.
+
 Both are ratios ``q_ij = P_ij / sqrt(P_ii P_jj)``: a correlation of the cross products T about the mean, a partial
 correlation the negative of that of their inverse. With B for the centring and ``b_i`` for row i of B, or of
 ``T^-1 B``, over ``sqrt(P_ii)``, a ratio moves to first order by
@@ -19,7 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from blockveil.engine.estimates.likely_moments import LikelyMoments
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, Statistic, cross_products
 
@@ -28,7 +33,44 @@ _OfOwnNoise = Callable[[Array, Array], _OfPairs]
 
 
 def correlation(moments: NoisyMoments) -> Estimate:
-    """Correlation of each pair of features, shape (d, d), and its standard error from noise.
+    """Best estimate of the correlation of each pair of features, shape (d, d), and its standard error from noise.
+
+    Values are those of a positive semi-definite matrix with a unit diagonal, and none is NaN. Both are the ratios of
+    what was released where first order states all their errors and they are such a matrix, and else those of simulated
+    moments.
+    """
+    raw = raw_correlation(moments)
+    if not np.all(np.isfinite(moments.matrix)):
+        unknown = np.full(raw.value.shape, np.inf)
+        np.fill_diagonal(unknown, 0.0)
+        return Estimate(np.eye(moments.features), unknown)
+    if np.all(np.isfinite(raw.standard_deviation)) and np.linalg.eigvalsh(raw.value)[0] >= 0.0:
+        return raw
+
+    def of(stack: Array) -> Array:
+        return np.nan_to_num(_ratios(cross_products(stack, moments.constant)), posinf=0.0, neginf=0.0)
+
+    with np.errstate(all="ignore"):
+        found = LikelyMoments(moments).estimate(of)
+    value, error = (np.clip((part + part.T) / 2.0, -1.0, 1.0) for part in (found.value, found.standard_deviation))
+    np.fill_diagonal(value, 1.0)
+    np.fill_diagonal(error, 0.0)
+    return Estimate(value, error)
+
+
+def nothing_learnt(found: Estimate) -> NDArray[np.bool_]:
+    """Pairs of which a release tells no more than what its correlations are like on the whole, shape (d, d).
+
+    Whoever knows of a pair only that it is one of these states zero, whose error is their root mean square. Where the
+    stated error is 0.7 times that or more, zero was as good in simulations (see :mod:`.likely_moments`).
+    """
+    pairs = np.triu_indices(len(found.value), 1)
+    size = np.sqrt(np.mean((found.value**2 + found.standard_deviation**2)[pairs])) if pairs[0].size else 0.0
+    return np.asarray((found.standard_deviation > 0.0) & (found.standard_deviation >= 0.7 * size))
+
+
+def raw_correlation(moments: NoisyMoments) -> Estimate:
+    """Ratio of the released entries of each pair of features, shape (d, d), and its standard error from noise.
 
     Values lie between -1 and 1, and are NaN where a released variance is not positive. A standard error is infinite
     where noise is too large to state one. The moments have a constant coordinate.

@@ -39,7 +39,6 @@ _ROUNDING = 1e-9
 
 _MOST_PAIRS, _LEAST_PAIRS, _ENTRIES = 64, 8, 2_000_000
 _PUBLIC_SEED = 20_261_122
-"""Anyone may know this noise: it protects nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +58,8 @@ class NoisyMoments:
     common
         Standard deviation h of what all entries of the diagonal have in common beside that: one number y of variance
         one adds ``y h_k`` to entry (k, k); shape (p,). None where there is nothing.
+    seed
+        Of the noise that is drawn to judge errors. Anyone may know it: it protects nothing.
     """
 
     matrix: Array
@@ -66,6 +67,7 @@ class NoisyMoments:
     constant: bool
     origin: Array
     common: Array | None = None
+    seed: int = _PUBLIC_SEED
 
     @property
     def features(self) -> int:
@@ -146,7 +148,7 @@ class NoisyMoments:
         with np.errstate(all="ignore"):
             here = statistic(self.matrix[None])[0]
             even, odd = np.zeros(np.shape(here)), np.zeros(np.shape(here))
-            for noise in self._drawn(pairs):
+            for noise in self.drawn(pairs):
                 above, below = statistic(self.matrix + noise), statistic(self.matrix - noise)
                 even += np.sum(((above + below) / 2.0 - here) ** 2, axis=0) / pairs
                 odd += np.sum(((above - below) / 2.0) ** 2, axis=0) / pairs
@@ -157,11 +159,27 @@ class NoisyMoments:
         kept = [0, *(column + 1 for column in columns)] if self.constant else columns
         there = np.ix_(kept, kept)
         common = None if self.common is None else self.common[kept]
-        return NoisyMoments(self.matrix[there], self.variance[there], self.constant, self.origin[columns], common)
+        matrix, variance, origin = self.matrix[there], self.variance[there], self.origin[columns]
+        return NoisyMoments(matrix, variance, self.constant, origin, common, self.seed)
 
-    def _drawn(self, pairs: int) -> Iterator[Array]:
+    def noise_units(self) -> tuple[Array, float]:
+        """Units of the features, shape (d,), in which entries of cross products have noise of one size, and that size.
+
+        Noise of independent entries is that of products: entry (j, k) has the standard deviation ``a_j a_k``.
+        """
+        lead = int(self.constant)
+        variance = self.variance[lead:, lead:]
+        sums = variance.sum(axis=1)
+        # With V_jk = (a_j a_k)^2 a row sums to a_j^2 |a|^2, and all rows to |a|^4.
+        units = np.sqrt(sums / max(np.sqrt(sums.sum()), 1e-300))
+        units = np.where(units > 0.0, units, 1.0)
+        apart = np.triu_indices(len(units), 1)
+        even = variance[apart] / np.outer(units, units)[apart] ** 2
+        return units, float(np.sqrt(np.mean(even))) if even.size else 0.0
+
+    def drawn(self, pairs: int) -> Iterator[Array]:
         """Noise of these variances in batches of a bounded number of entries, each of shape (draws, p, p)."""
-        random, size = np.random.default_rng(_PUBLIC_SEED), self.matrix.shape[0]
+        random, size = np.random.default_rng(self.seed), self.matrix.shape[0]
         deviation, batch = np.sqrt(self.variance), max(1, _ENTRIES // (2 * size * size))
         for start in range(0, pairs, batch):
             noise = np.triu(random.standard_normal((min(batch, pairs - start), size, size)))

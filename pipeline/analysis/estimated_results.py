@@ -15,7 +15,7 @@ from blockveil.engine.estimates.noisy_moments import NoisyMoments
 from blockveil.pipeline.analysis import labelled
 from blockveil.pipeline.analysis.joint_noise import Names, covariances, listed, means, positions
 from blockveil.pipeline.analysis.released_tables import TableResults
-from blockveil.pipeline.analysis.results import CORRELATION, PAIR, PARTIAL, Results
+from blockveil.pipeline.analysis.results import CORRELATION, DERIVED, PAIR, PARTIAL, RAW, Results
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.nearest import among
 from blockveil.pipeline.data.released import OpenRelease
@@ -54,7 +54,7 @@ class EstimatedResults(TableResults):
         ConfigError
             There is none.
         """
-        if name in (CORRELATION, PARTIAL):
+        if name in DERIVED:
             return self.labelled_as(name, self.estimate(name).value)
         return self.labelled_as(name, self.array(name))
 
@@ -79,6 +79,8 @@ class EstimatedResults(TableResults):
         """
         if name == CORRELATION:
             return self._correlation
+        if name == RAW:
+            return correlations.raw_correlation(self._about_mean("A correlation"))
         if name == PARTIAL:
             return self.partial()[1]
         value, noise = self.array(name), f"{name}_standard_deviation"
@@ -99,6 +101,14 @@ class EstimatedResults(TableResults):
         columns = positions(self.features, (*chosen, *controls))
         places = None if given is None else range(len(chosen), len(columns))
         return chosen, correlations.partial_correlation(moments.of(columns), places)
+
+    @property
+    def nothing_learnt(self) -> Any:
+        """Pairs of features of whose correlation the release tells nothing, a DataFrame of booleans.
+
+        Its standard error is then no less than that of stating zero for it, as correlations in this release go.
+        """
+        return self.labelled_pairs(self.features, correlations.nothing_learnt(self._correlation))
 
     def labelled_pairs(self, features: Sequence[str], values: NDArray[Any]) -> Any:
         """Values of each pair of some features, a DataFrame."""
@@ -140,11 +150,11 @@ class EstimatedResults(TableResults):
 
     def axes_of(self, name: str) -> tuple[str, ...]:
         """Names of the axes of a result."""
-        return PAIR if name in (CORRELATION, PARTIAL) else labelled.axes_of(self.opened, name)
+        return PAIR if name in DERIVED else labelled.axes_of(self.opened, name)
 
     def names_of(self, name: str) -> list[list[str] | None]:
         """Names along each axis of a result."""
-        if name in (CORRELATION, PARTIAL):
+        if name in DERIVED:
             return [list(self.features)] * 2
         return [
             labelled.axis_names(self.opened, axis, int(length))

@@ -23,13 +23,13 @@ from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regr
 from blockveil.pipeline.analysis.joint_noise import Names, quantile
 from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
 from blockveil.pipeline.analysis.linear_classifier import ClassifierAsked, LinearClassifier, classifier_of
-from blockveil.pipeline.analysis.results import CORRELATION, PARTIAL, StatedGuarantee
+from blockveil.pipeline.analysis.results import DERIVED, PARTIAL, StatedGuarantee
 from blockveil.pipeline.analysis.trained_model import TrainedModel
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.data.stores import Location
-from blockveil.pipeline.report.facts import Facts, finding
+from blockveil.pipeline.report.facts import Facts, finding, nothing_learnt
 from blockveil.pipeline.report.words import plain_words
 
 
@@ -109,7 +109,7 @@ class Release(EstimatedResults):
         if features is not None or given is not None:
             return self._partial_interval(name, confidence, features, given)
         low, high = ends(self.stated(name), quantile(self.opened, confidence))
-        if name in (CORRELATION, PARTIAL):
+        if name in DERIVED:
             low, high = np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
         return Interval(self.labelled_as(name, low), self.labelled_as(name, high))
 
@@ -290,10 +290,11 @@ class Release(EstimatedResults):
             for name, array in self.opened.arrays.items()
             if f"{name}_standard_deviation" in self.opened.arrays
         ]
+        facts = Facts(self.opened)
         return [
             ("Promise", str(self.attributes["guarantee"]["sentence"])),
             ("In words", self.guarantee.in_words),
-            ("Findings", finding(Facts(self.opened))),
+            ("Findings", f"{finding(facts)} {nothing_learnt(facts)}".rstrip()),
             ("Results", ", ".join(held)),
         ]
 

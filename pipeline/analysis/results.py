@@ -8,7 +8,8 @@ from typing import Any
 
 from blockveil.pipeline.base.showing import as_page_part
 
-CORRELATION, PARTIAL = "correlation", "partial_correlation"
+CORRELATION, RAW, PARTIAL = "correlation", "raw_correlation", "partial_correlation"
+DERIVED = (CORRELATION, RAW, PARTIAL)
 """Names of results that no release holds, but that follow from one."""
 
 PAIR = ("feature", "feature_")
@@ -78,8 +79,16 @@ class Results(ABC):
 
     @property
     def correlation(self) -> Any:
-        """Correlation of each pair of features, a DataFrame; NaN where a released variance is not positive."""
+        """Best estimate of the correlation of each pair of features, a DataFrame: positive semi-definite, without NaN.
+
+        Where noise is small it is :attr:`raw_correlation`; where it is not, it and its standard error are simulated.
+        """
         return self[CORRELATION]
+
+    @property
+    def raw_correlation(self) -> Any:
+        """Covariance over the roots of its diagonal entries, a DataFrame; NaN where a released variance is negative."""
+        return self[RAW]
 
     @property
     def second_moment(self) -> Any:

@@ -8,11 +8,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from blockveil.engine.estimates import correlations
+from blockveil.engine.estimates.matrices import Estimate
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan.mechanisms_compared import compared_text
 from blockveil.pipeline.report import after, bounds_table, totals_table
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
+from blockveil.pipeline.report.released_moments import correlation_of
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
 
@@ -99,9 +102,14 @@ class Facts:
         return bool(self.attributes.get("computed_in_clear", False))
 
     @cached_property
+    def correlation(self) -> Estimate | None:
+        """Correlations of a covariance as :attr:`.Release.correlation` has them; None where it has none."""
+        return correlation_of(self.release) if self.kind == "covariance" else None
+
+    @cached_property
     def scan(self) -> Scan:
         """What one pass over the matrix finds."""
-        return scan(self.matrix)
+        return scan(self.matrix, None if self.correlation is None else self.correlation.value)
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -354,6 +362,18 @@ def not_estimable(facts: Facts) -> str:
         f"{count:,} more {'stands' if count == 1 else 'stand'} out, but no {ratio} can be estimated: a variance is not "
         "clearly above its noise, or the ratio is beyond 1. None is listed."
     )
+
+
+def nothing_learnt(facts: Facts) -> str:
+    """Says of how many correlations the release tells nothing; empty where there are none or they are not known."""
+    found = facts.correlation
+    if found is None:
+        return ""
+    pairs = len(found.value) * (len(found.value) - 1) // 2
+    few = int(np.count_nonzero(np.triu(correlations.nothing_learnt(found), 1)))
+    if not few:
+        return ""
+    return f"Of {few:,} of the {pairs:,} correlations nothing was learnt: zero would be as good an estimate."
 
 
 def comparison_rows(facts: Facts) -> list[dict[str, str]]:

@@ -130,9 +130,9 @@ def _findings(facts: Facts) -> list[str]:
         figure(heat_map(facts), heat_map_caption(facts)),
     ]
     if rows:
-        noise = _AT_MOST if facts.matrix.symmetric else _PLUS_MINUS
+        noise = _AT_MOST if facts.matrix.symmetric and facts.correlation is None else _PLUS_MINUS
         parts += [paragraph(f"The strongest of those that stand out. {noise}"), grid(rows)]
-    return [*parts, paragraph(left_out)] if left_out else parts
+    return [*parts, *(paragraph(text) for text in (left_out, found.nothing_learnt(facts)) if text)]
 
 
 def _records(count: float, deviation: float) -> str:

@@ -2,10 +2,10 @@
 
 A variance has the square of that unit, and a covariance the product of two. So a reader is shown standard deviations
 and correlations. Their noise is of first order in that of the released numbers: of a standard deviation s with variance
-v it is ``noise(v) / (2 s)``, and of a correlation what :func:`.correlations.correlation` states. Where that cannot be
-had, as of a matrix in blocks, that of ``r = c / (s t)`` with variances v and w is at most ``noise(c) / (s t) + |r| / 2
-(noise(v) / v + noise(w) / w)``, whatever noise these share, because the standard deviation of a sum never
-exceeds the sum of standard deviations.
+v it is ``noise(v) / (2 s)``. Correlations and their noise are those of :func:`.correlations.correlation`. Where these
+cannot be had, as of a matrix in blocks, a ratio is shown: the noise of ``r = c / (s t)`` with variances v and w is at
+most ``noise(c) / (s t) + |r| / 2 (noise(v) / v + noise(w) / w)``, whatever noise these share, because the standard
+deviation of a sum never exceeds the sum of standard deviations.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from blockveil.engine.estimates import correlations
+from blockveil.engine.estimates.matrices import Estimate
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.facts import LONGEST_TABLE, Facts, estimates
@@ -171,15 +172,22 @@ def strongest(facts: Facts) -> list[dict[str, str]]:
 
 def _ratio_errors(facts: Facts, entries: Sequence[ReleasedEntry]) -> list[float]:
     """Standard deviation of the noise of ratios to the diagonal: as the Python call states it, else at most."""
+    found = facts.correlation
+    if found is None and facts.kind != "covariance":
+        found = _about_the_origin(facts)
+    if found is None:
+        variance, deviation = facts.matrix.diagonal("kind"), facts.matrix.diagonal("deviation")
+        return [ratio_noise(entry, variance, deviation) for entry in entries]
+    return [float(found.standard_deviation[entry.row, entry.column]) for entry in entries]
+
+
+def _about_the_origin(facts: Facts) -> Estimate | None:
+    """Ratios of a second moment to its diagonal, with their errors; None where the release does not tell these."""
     try:
         moments = moments_of(facts.release, "An error")
     except ConfigError:
-        moments = None
-    if moments is None or moments.constant != (facts.kind == "covariance"):
-        variance, deviation = facts.matrix.diagonal("kind"), facts.matrix.diagonal("deviation")
-        return [ratio_noise(entry, variance, deviation) for entry in entries]
-    error = correlations.correlation(moments).standard_deviation
-    return [float(error[entry.row, entry.column]) for entry in entries]
+        return None
+    return None if moments.constant else correlations.raw_correlation(moments)
 
 
 def ratio_noise(entry: ReleasedEntry, variance: Array, deviation: Array) -> float:

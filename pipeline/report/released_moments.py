@@ -1,13 +1,16 @@
-"""The moments of a release with the law of their noise, as far as the release itself states it."""
+"""The moments of a release with the law of their noise, as far as the release itself states it, and correlations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from blockveil.engine.estimates import correlations
+from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report.alone import mixed
@@ -57,8 +60,24 @@ def moments_of(release: Shown, what: str) -> NoisyMoments:
     )
     origin = np.asarray(attributes.get("origin", np.zeros(size)), np.float64)
     if "count" not in arrays or "mean" not in arrays:
-        return _about_the_origin(matrix, deviation, origin, _shared(attributes))
-    return _with_constant(release, matrix, deviation, origin, _shared(attributes))
+        found = _about_the_origin(matrix, deviation, origin, _shared(attributes))
+    else:
+        found = _with_constant(release, matrix, deviation, origin, _shared(attributes))
+    digest = str(attributes.get("output_digest", ""))
+    # What is simulated for a release is the same wherever it is done, and another night has other draws.
+    return replace(found, seed=int(digest, 16)) if digest else found
+
+
+def correlation_of(release: Shown) -> Estimate | None:
+    """Correlation of each pair of features of a covariance, shape (d, d), with its standard error.
+
+    None where :func:`moments_of` refuses it, as of a release in blocks, or where there is no mean.
+    """
+    try:
+        moments = moments_of(release, "A correlation")
+    except ConfigError:
+        return None
+    return correlations.correlation(moments) if moments.constant else None
 
 
 def _shared(attributes: Mapping[str, Any]) -> int:

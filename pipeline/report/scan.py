@@ -121,9 +121,17 @@ def unit_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone) -> Array:
     return np.where(known, 1.0 / np.sqrt(np.where(known, value, 1.0)), 0.0)
 
 
-def scan(matrix: ReleasedMatrix) -> Scan:
-    """Read the matrix once."""
-    passing = _Pass(matrix, NoiseAlone(matrix, cells_of(matrix.shape)))
+def scan(matrix: ReleasedMatrix, correlation: Array | None = None) -> Scan:
+    """Read the matrix once.
+
+    Parameters
+    ----------
+    matrix
+        The matrix.
+    correlation
+        Estimated correlations, shape (d, d), to be shown in place of ratios to the diagonal.
+    """
+    passing = _Pass(matrix, NoiseAlone(matrix, cells_of(matrix.shape)), correlation)
     in_order(matrix.tiles(), passing.look, passing.take)
     return passing.result()
 
@@ -176,8 +184,8 @@ class _Seen:
 class _Pass:
     """State of one pass."""
 
-    def __init__(self, matrix: ReleasedMatrix, alone: NoiseAlone) -> None:
-        self._matrix, self._alone = matrix, alone
+    def __init__(self, matrix: ReleasedMatrix, alone: NoiseAlone, correlation: Array | None) -> None:
+        self._matrix, self._alone, self._correlation = matrix, alone, correlation
         self._units = noise_units(matrix, even=alone.dependent)
         self._scale = unit_diagonal(matrix, alone) if matrix.symmetric else None
         # Weights of the test of a cell are not its colours: those follow from released values.
@@ -196,7 +204,10 @@ class _Pass:
         matrix, rows, columns = self._matrix, slice(*tile.rows), slice(*tile.columns)
         signal = matrix.centred(value, tile.rows, tile.columns)
         scale = self._scale
-        shown = value if scale is None else _times(value, scale[rows], scale[columns])
+        if self._correlation is not None:
+            shown = self._correlation[rows, columns]
+        else:
+            shown = value if scale is None else _times(value, scale[rows], scale[columns])
         weights = self._weights[0][rows], self._weights[1][columns]
         units = self._units[0][rows], self._units[1][columns]
         stands = self._alone.stands(tile.rows[0], tile.columns[0], signal, deviation)

@@ -89,6 +89,7 @@ def above(found):
 STATISTICS = {
     "regression": regression,
     "correlation": lambda release: above(release.estimate("correlation")),
+    "raw correlation": lambda release: above(release.estimate("raw_correlation")),
     "partial correlation": lambda release: above(release.estimate("partial_correlation")),
     "partial correlation of two": lambda release: above(release.partial(["a", "b"], given="c")[1]),
     "explained variance": lambda release: release.pca(2).found.variances,

@@ -76,7 +76,7 @@ def every_statistic(constant=True):
         return always
     return {
         **always,
-        "correlation": lambda found: pairs(correlations.correlation(found)),
+        "raw correlation": lambda found: pairs(correlations.raw_correlation(found)),
         "partial correlation": lambda found: pairs(correlations.partial_correlation(found)),
         "partial correlation of three": lambda found: pairs(correlations.partial_correlation(found.of([3, 0, 1]))),
         "partial correlation given two": lambda found: pairs(correlations.partial_correlation(found, [1, 2])),
@@ -105,14 +105,14 @@ def test_correlations_have_the_errors_of_partial_correlations_given_nothing(comm
     """Those of the first know that each of their forms is of two numbers; those of the second take any forms."""
     found = moments(exact(), 0.05)
     found = NoisyMoments(found.matrix, found.variance, True, found.origin, common)
-    quick, general = correlations.correlation(found), correlations.partial_correlation(found, [])
+    quick, general = correlations.raw_correlation(found), correlations.partial_correlation(found, [])
     assert quick.value == pytest.approx(general.value, rel=1e-12)
     assert np.isfinite(quick.standard_deviation).all()
     assert quick.standard_deviation == pytest.approx(general.standard_deviation, rel=1e-9)
 
 
 def correlation_about_the_origin(found):
-    estimate, above = correlations.correlation(found), np.triu_indices(D, 1)
+    estimate, above = correlations.raw_correlation(found), np.triu_indices(D, 1)
     return estimate.value[above], estimate.standard_deviation[above]
 
 
@@ -138,7 +138,7 @@ def test_noise_in_common_goes_along_with_the_features_that_are_chosen_and_is_dra
     common = np.linspace(0.05, 0.2, D)
     found = NoisyMoments(exact(False), np.zeros((D, D)), False, np.zeros(D), common).of([2, 0])
     assert np.array_equal(found.common, common[[2, 0]])
-    drawn = np.concatenate(list(found._drawn(64)))
+    drawn = np.concatenate(list(found.drawn(64)))
     assert np.all(drawn[:, 0, 1] == 0.0)
     assert drawn[:, 0, 0] / common[2] == pytest.approx(drawn[:, 1, 1] / common[0])
     assert 0.5 < np.std(drawn[:, 0, 0]) / common[2] < 1.5
@@ -219,7 +219,7 @@ def test_a_matrix_that_no_records_have_gives_no_regression():
     fit = linear_fit(moments(matrix, 1.0), 0, [1, 2, 3], 0.0)
     assert np.isinf(fit.standard_error).all()
     assert np.isnan(correlations.partial_correlation(moments(matrix, 1.0)).value).all()
-    assert np.isnan(correlations.correlation(moments(matrix, 1.0)).value[1]).all()
+    assert np.isnan(correlations.raw_correlation(moments(matrix, 1.0)).value[1]).all()
 
 
 def test_cross_products_are_about_the_mean():
