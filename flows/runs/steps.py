@@ -20,6 +20,7 @@ from blockveil.flows.base import private_log
 from blockveil.flows.base.code import WrongVersion
 from blockveil.flows.cluster.workers import ClusterUnfit
 from blockveil.flows.runs.deployed import NotReviewed
+from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import (
     BlockveilError,
     BudgetExhausted,
@@ -163,9 +164,9 @@ class Steps:
         return "The charge stands; running the same release again finishes it at no further cost."
 
 
-def when_tried_again() -> str:
-    """When the next try of this run follows a failure that may pass, in words."""
-    tries = runtime.flow_run.run_count or 1
+def when_tried_again(tries: int | None = None) -> str:
+    """When the next try follows a failure that may pass, in words, after so many tries or those of the present run."""
+    tries = tries or runtime.flow_run.run_count or 1
     if tries > len(WAITS):
         return f"This may pass, but {tries} tries have failed: run it again once it has."
     seconds = round(WAITS[tries - 1].total_seconds())
@@ -181,6 +182,8 @@ def known(error: Exception) -> BlockveilError:
     """An error as a person may see it: an unexpected one is hidden behind its kind and a number."""
     if isinstance(error, BlockveilError):
         return error
+    if isinstance(error, OSError) and durable.kind_of(error).passes:
+        return durable.store_error(error, "A file cannot be used", "what the run reads and writes")
     shown = UnexpectedError(type(error).__name__, secrets.token_hex(4))
     private_log.keep(error, shown.error_id)
     return shown

@@ -66,7 +66,9 @@ def _read(path: Path, what: str, begin: str) -> str:
             found = os.fstat(file.fileno())
             private = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
             text = file.read(1000).decode("ascii", "replace").strip() if private else ""
-    except OSError:
+    except OSError as error:
+        if durable.kind_of(error).passes:
+            raise durable.store_error(error, f"The {what} cannot be read", "PREFECT_HOME") from None
         private, text = False, ""
     if not re.fullmatch(re.escape(begin) + _RANDOM, text):
         raise StoreError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from blockveil.pipeline.base import staging
-from blockveil.pipeline.base.errors import DiskFull, StoreError, StoreUnreachable
+from blockveil.pipeline.base.errors import BlockveilError, DiskFull, StoreError, StoreUnreachable
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _TRANSIENT = {
@@ -154,6 +154,20 @@ def kind_of(error: OSError) -> type[StoreError]:
     if error.errno in _FULL:
         return DiskFull
     return StoreUnreachable if error.errno in _TRANSIENT else StoreError
+
+
+def unreadable(error: OSError | ValueError, failure: BlockveilError) -> BlockveilError:
+    """Error for a file that cannot be read: ``failure``, or one of a disk or share that may be there again.
+
+    Parameters
+    ----------
+    error
+        The error of the operating system, or of a path that is none.
+    failure
+        What is wrong where the file is.
+    """
+    kind = kind_of(error) if isinstance(error, OSError) else StoreError
+    return kind(failure.value, failure.rule, "Repair the disk or share, and run again") if kind.passes else failure
 
 
 def store_error(error: OSError, doing: str, place: str = "output.root") -> StoreError:

@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 
 _LONGEST_NAME = 255
@@ -66,11 +67,8 @@ def looked_into(folder: Path, why: str, remedy: str = _LOOK) -> list[Path]:
         return []
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
-    raise StoreError(
-        f'"{folder}" cannot be looked into ({reason})',
-        why,
-        remedy,
-    )
+        failure = durable.unreadable(error, StoreError(f'"{folder}" cannot be looked into ({reason})', why, remedy))
+    raise failure
 
 
 def _problem(path: Path) -> str | None:

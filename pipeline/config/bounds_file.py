@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
+from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import explain
@@ -150,10 +151,12 @@ def _read(folder: Path, key: str, name: str) -> tuple[BoundsFile, str]:
         with path.open("rb") as stream:
             content = stream.read(_MOST_BYTES + 1)
     except (OSError, ValueError) as error:
-        problem = os.strerror(getattr(error, "errno", None) or 0)
+        reason = os.strerror(getattr(error, "errno", None) or 0)
+        problem = f'{key}: "{name[:60]}" cannot be read ({reason})'
+        failure = durable.unreadable(error, ConfigError(problem, _RULE, _REMEDY))
     else:
         return _parsed(content, name), hashlib.sha256(content).hexdigest()
-    raise ConfigError(f'{key}: "{name[:60]}" cannot be read ({problem})', _RULE, _REMEDY)
+    raise failure
 
 
 def _parsed(content: bytes, name: str) -> BoundsFile:

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config.deployments_file import FILE_NAME, Deployments, parse_deployments
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import read_toml
@@ -183,7 +183,7 @@ def deployments_beside(loaded: LoadedConfig) -> Deployments | None:
     file = loaded.base / FILE_NAME
     try:
         return parse_deployments(read_toml(file), FILE_NAME) if file.is_file() else None
-    except (ConfigError, OSError):
+    except (BlockveilError, OSError):
         return None
 
 

@@ -16,7 +16,7 @@ from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError, StoreUnreachable
 from blockveil.pipeline.base.places import absolute, looked_into
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.fields import Name, Number, Reference, RemoteLocation, Section, Whole, refusal, rule
@@ -217,7 +217,9 @@ def config_names(root: Path, table: str, *, or_unreadable: bool = False) -> tupl
 def _holds(file: Path, table: str, or_unreadable: bool) -> bool:
     try:
         return isinstance(read_toml(file).get(table), dict)  # a file of bounds names its release in a text
-    except ConfigError:
+    except (ConfigError, StoreUnreachable) as error:
+        if error.passes and not or_unreadable:
+            raise
         return or_unreadable  # who names it reads why
 
 

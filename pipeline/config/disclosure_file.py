@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, StringConstraints, ValidationError
 
+from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import explain
@@ -93,5 +94,6 @@ def _digest(file: Path) -> str:
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
-        problem = os.strerror(error.errno or 0)
-    raise ConfigError(f'"{file.name}" cannot be read ({problem})', _RULE, "Correct the path")
+        problem = f'"{file.name}" cannot be read ({os.strerror(error.errno or 0)})'
+        failure = durable.unreadable(error, ConfigError(problem, _RULE, "Correct the path"))
+    raise failure

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.printable import short
@@ -278,8 +279,9 @@ def _read(file: Path, name: str, what: MatrixFile) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        problem = os.strerror(error.errno or 0)
-    raise what.error(name, f"cannot be read ({problem})", f"Correct {what.key}")
+        problem = f"cannot be read ({os.strerror(error.errno or 0)})"
+        failure = durable.unreadable(error, what.error(name, problem, f"Correct {what.key}"))
+    raise failure
 
 
 def _matrix(content: bytes, name: str, dimension: int, what: MatrixFile) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import BinaryIO
 
+from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.permissions import private_problem
 
@@ -76,21 +77,22 @@ def check_private(key: str, path: Path) -> None:
 
 
 def _read(key: str, path: Path) -> str:
-    problem = "is empty"
+    problem, failed = "is empty", None
     try:
         with path.open("rb") as file:
             content = file.read(_LONGEST + 1)
             _check(key, file, content)
         text = content.decode("utf-8").strip()
     except OSError as error:
-        text, problem = "", f"cannot be read ({os.strerror(error.errno or 0)})"
+        text, problem, failed = "", f"cannot be read ({os.strerror(error.errno or 0)})", error
     except UnicodeDecodeError:
         text, problem = "", "is not text"
     else:
         text, problem = ("", "is too long") if len(content) > _LONGEST else (text, problem)
     if text:
         return text
-    raise ConfigError(f'{key}: the file "{path.name}" {problem}', "A reference must exist", "Put the value into it")
+    failure = ConfigError(f'{key}: the file "{path.name}" {problem}', "A reference must exist", "Put the value into it")
+    raise failure if failed is None else durable.unreadable(failed, failure)
 
 
 def _check(key: str, file: BinaryIO, content: bytes) -> None:

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.printable import is_hidden, one_line, short
 
@@ -34,17 +35,20 @@ def read_toml(file: Path, rule: str = "A config is a TOML file") -> dict[str, An
     ------
     ConfigError
         It cannot be read or parsed, or holds a number or a text that no config may hold.
+    StoreUnreachable
+        The disk or share fails.
     """
     try:
         with file.open("rb") as stream:
             content = stream.read(_MOST_BYTES + 1)
-    except FileNotFoundError:
-        problem = "there is no such file"
     except (OSError, ValueError) as error:
         problem = f"the file cannot be read ({os.strerror(getattr(error, 'errno', None) or 0)})"
+        problem = "there is no such file" if isinstance(error, FileNotFoundError) else problem
+        why = f"{short(str(file), 120)}: {problem}", rule, "Correct the path or its permissions"
+        failure = durable.unreadable(error, ConfigError(*why))
     else:
         return parse_toml(content, str(file), rule)
-    raise ConfigError(f"{short(str(file), 120)}: {problem}", rule, "Correct the path or its permissions")
+    raise failure
 
 
 def parse_toml(content: bytes, source: str, rule: str = "A config is a TOML file") -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from blockveil.pipeline.base import ed25519
+from blockveil.pipeline.base import durable, ed25519
 from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json, digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.secrets import read_secret
@@ -181,8 +181,11 @@ def _read(path: Path) -> Approved | None:
     try:
         with path.open("rb") as file:
             return Approved.of(json.loads(file.read(_LONGEST)))
-    except (OSError, ValueError, RecursionError):
-        return None
+    except (OSError, ValueError, RecursionError) as error:
+        if not isinstance(error, OSError) or not durable.kind_of(error).passes:
+            return None
+        failure = durable.store_error(error, f'"{path.name}" cannot be read', "approval.inbox")
+    raise failure
 
 
 def _keys(plan: Plan) -> dict[str, str]:
