@@ -1,10 +1,16 @@
 """The process of a Prefect server: it wants a login, and its log has an end."""
 
+import asyncio
 import os
 import subprocess
 import sys
 
 import pytest
+import sqlalchemy as sa
+from prefect.server.database.configurations import AioSqliteConfiguration
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from blockveil.flows.service import start_server
 
 WRITING = """
 import sys
@@ -40,3 +46,27 @@ def test_no_server_starts_without_a_login(tmp_path, login):
     )
     assert done.returncode == 1
     assert "PREFECT_SERVER_API_AUTH_STRING is not set" in done.stderr
+
+
+def test_a_transaction_on_sqlite_that_reads_and_then_writes_waits_for_others_and_is_not_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(AioSqliteConfiguration, "begin_sqlite_stmt", AioSqliteConfiguration.begin_sqlite_stmt)
+    start_server._take_the_lock_first()
+    database = AioSqliteConfiguration(f"sqlite+aiosqlite:///{tmp_path}/a.db")
+
+    async def begun(engine, *, reads=False, pause=0.0):
+        async with AsyncSession(engine) as open_session, database.begin_transaction(open_session):
+            if reads:
+                await open_session.execute(sa.text("SELECT count(*) FROM t"))
+            await asyncio.sleep(pause)
+            await open_session.execute(sa.text("INSERT INTO t VALUES (1)"))
+
+    async def both():
+        engine = await database.engine()
+        async with engine.begin() as connection:
+            await connection.execute(sa.text("CREATE TABLE t (x)"))
+        first = asyncio.ensure_future(begun(engine, reads=True, pause=0.5))
+        await asyncio.sleep(0.2)
+        await asyncio.gather(first, begun(engine))
+        await engine.dispose()
+
+    asyncio.run(both())
