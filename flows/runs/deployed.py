@@ -26,9 +26,6 @@ MARK = "blockveil"
 DATASET = "dataset:"
 """Begins the tag of a night, and of its runs, that names its data set."""
 
-BUDGET_LOW = "blockveil.budget.low"
-"""Event of a release after which fewer nights are left than deployments.toml wants."""
-
 _AT_ONCE = 500  # Prefect looks at no more than a thousand
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # no night is older
 
@@ -47,14 +44,11 @@ class Deployed:
     ----------
     entry
         What is scheduled; None for a deployment that people start.
-    low_nights
-        A release that leaves room for fewer such nights raises the alarm.
     by_schedule
         Whether the schedule made the run, not a person.
     """
 
     entry: Scheduled | None
-    low_nights: int
     by_schedule: bool
 
     def night_at(self, instant: datetime) -> date:

@@ -31,4 +31,4 @@ def _planned() -> tuple[datetime, deployed.Deployed]:
     start = runtime.flow_run.scheduled_start_time
     # Times from the server are of another class, whose arithmetic is not that of the standard library.
     instant = datetime.now(UTC) if start is None else datetime.fromtimestamp(start.timestamp(), UTC)
-    return instant, deployed.of_run() or deployed.Deployed(None, 0, by_schedule=False)
+    return instant, deployed.of_run() or deployed.Deployed(None, by_schedule=False)

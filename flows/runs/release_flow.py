@@ -6,9 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any, Literal, ParamSpec
 
-from prefect import Flow, flow, get_run_logger, runtime
+from prefect import Flow, flow, runtime
 from prefect.client.schemas.objects import State
-from prefect.events import emit_event
 from prefect.states import Completed
 
 from blockveil.flows.runs import approvals, artifacts, deployed, run_log, turns
@@ -20,7 +19,6 @@ from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.data.preview import Looked, look
-from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.releases import charged_steps, lineage
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.workspace import Workspace
@@ -158,24 +156,4 @@ def _release(steps: Steps, workspace: Workspace, given: str | None = None, heard
         steps.on_failure, steps.abandon = "Nothing was spent.", attempt.abandon
         message = conduct(attempt, steps.run, lambda made: artifacts.show_report(release_id, made))
         tell.done()
-        _warn_of_little(workspace)
         return Completed(message=message)
-
-
-def _warn_of_little(workspace: Workspace) -> None:
-    """Raise the alarm where the budget holds fewer such nights than the deployment wants; never fails a release."""
-    try:
-        here = deployed.of_run()
-        left = budgets.nights_left(workspace.plan, workspace.ledger, workspace.budget())
-        if here is None or left >= (here.low_nights if workspace.plan.new_part is None else 1):
-            return
-        account = workspace.plan.config.release.account
-        message = f"The budget of '{account}' holds {left} more nights like {workspace.plan.release_id}."
-        get_run_logger().warning(message)
-        emit_event(
-            deployed.BUDGET_LOW,
-            resource={"prefect.resource.id": f"blockveil.budget.{account}", "prefect.resource.name": account},
-            payload={"message": message},
-        )
-    except Exception as error:  # noqa: BLE001 - the release is made; an alarm must not undo that
-        get_run_logger().warning("Whether the budget is low is not known (%s)", type(error).__name__)

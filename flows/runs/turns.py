@@ -7,9 +7,12 @@ where a server is away.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
 from typing import Any
+from uuid import UUID
 
+from httpx import HTTPStatusError
 from prefect import get_client, get_run_logger
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate, GlobalConcurrencyLimitUpdate
@@ -53,6 +56,32 @@ def make_limit(client: SyncPrefectClient, name: str) -> None:
             client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
         except ObjectAlreadyExists:  # made by somebody else in between
             client.update_global_concurrency_limit(name, wanted)
+
+
+def take(client: SyncPrefectClient, name: str) -> UUID | None:
+    """Take the one slot of a limit, which ends by itself after :data:`LEASE_SECONDS`; None where another one has it.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    name
+        Name of the limit.
+    """
+    make_limit(client, name)
+    try:
+        answer = client.increment_concurrency_slots_with_lease([name], 1, "concurrency", LEASE_SECONDS)
+    except HTTPStatusError as error:
+        if error.response.status_code != HTTPStatus.LOCKED:
+            raise
+        return None
+    return UUID(answer.json()["lease_id"])
+
+
+def give_back(client: SyncPrefectClient, lease: UUID) -> None:
+    """Give back a slot that was taken."""
+    with suppress(ObjectNotFound, HTTPStatusError):  # it ends by itself
+        client.release_concurrency_slots_with_lease(lease)
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.admission`: What a run obeys
+* :mod:`.alarms`: What there is to tell a person of, decided by states of now
 * :mod:`.answering`: Small servers of our own, which answer from a thread and log no request
-* :mod:`.automations`: Alarms as code
+* :mod:`.automations`: How alarms are sent
 * :mod:`.child`: The process of one run
 * :mod:`.connections`: Bounds for connections that have not shown the login
 * :mod:`.deploy`: A team's server
@@ -16,7 +17,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.metrics`: Budgets and nights for Prometheus. Public numbers only
 * :mod:`.named_server`: The Prefect server that the environment or the profile names
 * :mod:`.own_secret`: Secrets that this program makes for itself, each one line in a file that its user alone may read
-* :mod:`.overdue`: Releases that are missing, and runs that still wait
 * :mod:`.pages`: What a server can show of its runs and deployments, whatever one of them holds
 * :mod:`.recovery`: After an interruption
 * :mod:`.revival`: Nights whose process died

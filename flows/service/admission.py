@@ -28,9 +28,6 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.deployments_file import load_deployments
 
-REFUSED = "blockveil.run.refused"
-"""Event of a run that asks for what the reviewed folder does not say."""
-
 LONGEST_TEXT, MOST_BYTES, DEEPEST = 2000, 200_000, 20
 """Bounds of what a form may send: letters of one text, bytes of all of it as JSON, and how deep it is nested."""
 
@@ -94,7 +91,7 @@ def admit(run: FlowRun, deployment: DeploymentResponse | None, flow_name: str, r
     _check_run(run)
     flow = deployments.FLOWS[flow_name]
     parameters = _parameters(run.parameters, made, flow)
-    found = Deployed(entry, loaded.deployments.alerts.budget_low_nights, run.auto_scheduled)
+    found = Deployed(entry, run.auto_scheduled)
     return Admitted(flow, parameters, found)
 
 

@@ -1,145 +1,204 @@
-"""Alarms as code: what the server does by itself when a night fails, is late, waits, or finds a damaged ledger.
+"""How alarms are sent: events, which the server passes on through the Prefect blocks that ``deployments.toml`` names.
 
-Whom to tell is named in ``deployments.toml`` by Prefect blocks, so no address or password lies in a file.
+Addresses and passwords are in those blocks, on the server alone: who runs releases calls no address that it names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from prefect import get_client
-from prefect.events.actions import ActionTypes, CallWebhook, PauseDeployment, SendNotification
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.events.actions import ActionTypes, CallWebhook, SendNotification
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 
-from blockveil.flows.runs.deployed import BUDGET_LOW, MARK
-from blockveil.flows.runs.steps import FAILURES, NOT_REVIEWED
-from blockveil.flows.runs.verify_flow import DAMAGED
-from blockveil.flows.service.admission import REFUSED
-from blockveil.flows.service.overdue import MISSING
-from blockveil.flows.service.pages import readable, shown_deployments
+from blockveil.flows.service.pages import readable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
 
 PREFIX = "blockveil: "
-"""Starts the name of every alarm of this product."""
+"""Starts the name of every automation of this product."""
 
-_EXHAUSTED = "BudgetExhausted"
-_OTHER_FAILURES = tuple(name for name in FAILURES if name not in (_EXHAUSTED, NOT_REVIEWED))
-# Those have alarms of their own.
-_NOT_STARTED = ("Late", "AwaitingConcurrencySlot", "Pending")
-_STARTED = ("Running", "Completed", "Cancelled", "Cancelling", "Suspended", *FAILURES)
-# Suspended and failed runs have been reported already.
+ALARM = "blockveil.alarm"
+"""Event of an alarm for one recipient, whose payload says what there is to tell."""
 
-_TEXT = "{{ event.payload.message }}"
+ALIVE = "blockveil.alive"
+"""Event of a process that starts runs."""
 
-_MESSAGE = "{{ flow_run.name }}: {{ flow_run.state.name }}. {{ flow_run.state.message }} {{ flow_run|ui_url }}"
+_RECIPIENT = "blockveil.recipient"
+_RESOURCE = "blockveil.alarm."
+_RUN, _EVENT = "prefect.flow-run.", "prefect.event."
+_LOOK_BACK = timedelta(days=8)  # a server keeps events for a week
+_MOST = 50
+
+_TEXT = "{{ event.payload.message }}{% if flow_run %} {{ flow_run|ui_url }}{% endif %}"
 
 
-def install(loaded: LoadedDeployments) -> list[str]:
-    """Make or replace the alarms on the server; one line for each.
+@dataclass(frozen=True)
+class Told:
+    """An alarm that the server knows.
+
+    Attributes
+    ----------
+    recipient
+        Block of who is told.
+    occurred
+        When it was told.
+    sent
+        Whether the server has sent it.
+    """
+
+    recipient: str
+    occurred: datetime
+    sent: bool
+
+
+def recipients(loaded: LoadedDeployments) -> Sequence[str]:
+    """Blocks of who is told; one that is empty, where nobody is, keeps what was done of an alarm."""
+    return list(dict.fromkeys(loaded.deployments.alerts.notify)) or [""]
+
+
+def install(loaded: LoadedDeployments, *, own: bool = False) -> list[str]:
+    """Make or replace the automations on the server; one line for each.
+
+    Parameters
+    ----------
+    loaded
+        Whom to tell.
+    own
+        Whether the server ends with the process that starts its runs, so that it never misses that one.
 
     Raises
     ------
     ConfigError
         A block that deployments.toml names does not exist.
     """
-    made = build(loaded)
+    automations = build(loaded, own=own)
     with get_client(sync_client=True) as client:
-        known, _ = readable(lambda limit, offset: client.read_automations(limit=limit, offset=offset))
-        for old in known:
+        present, _ = readable(lambda limit, offset: client.read_automations(limit=limit, offset=offset))
+        for old in present:
             if old.name.startswith(PREFIX):
                 client.delete_automation(old.id)
-        for automation in made:
+        for automation in automations:
             client.create_automation(automation)
-    return [f"{automation.name.removeprefix(PREFIX)}: {automation.description}" for automation in made]
+    return [f"{automation.name.removeprefix(PREFIX)}: {automation.description}" for automation in automations]
 
 
-def build(loaded: LoadedDeployments) -> list[AutomationCore]:
-    """Alarms of a file, not yet on the server; blocks are looked up there."""
-    notify = [_by_block(name) for name in loaded.deployments.alerts.notify]
-
-    def tell(message: str) -> list[ActionTypes]:
-        return [action(message) for action in notify]
-
-    made = [
-        _alarm(
-            "budget exhausted", [_EXHAUSTED], [PauseDeployment(source="inferred"), *tell(_MESSAGE)],
-            "pauses the deployment",
-        ),
-        _alarm(
-            "ledger damaged", [DAMAGED], [*_pauses(loaded), *tell(_MESSAGE)], "pauses every nightly release",
-        ),
-    ]  # fmt: skip
-    if notify:
-        made += [
-            _alarm("failed", _OTHER_FAILURES, tell(_MESSAGE), "tells of runs that failed or crashed"),
-            _late(loaded.deployments.alerts.late_minutes, tell),
-            _alarm("waits for approval", ["Suspended"], tell(_MESSAGE), "tells of runs that wait for a person"),
-            _event("budget low", BUDGET_LOW, tell(_TEXT), "tells of a budget that is nearly spent"),
-            _event("release missing", MISSING, tell(_TEXT), "tells of nights that are not released, by the ledger"),
-            _event("refused", REFUSED, tell(_TEXT), "tells of runs that ask for what the reviewed folder does not say"),
-        ]
-    return made
-
-
-def _alarm(name: str, states: Sequence[str], actions: list[ActionTypes], what: str) -> AutomationCore:
-    """Act on runs of ours that enter one of these states."""
-    return AutomationCore(
-        name=PREFIX + name,
-        description=what,
-        trigger=EventTrigger(
-            expect={f"prefect.flow-run.{state}" for state in states},
-            match_related=_ours(),
-            posture=Posture.Reactive,
-            threshold=1,
-        ),
-        actions=actions,
-    )
+def build(loaded: LoadedDeployments, *, own: bool = False) -> list[AutomationCore]:
+    """Automations of a file, not yet on the server; parameters and errors as :func:`install`."""
+    alerts = loaded.deployments.alerts
+    actions = {name: _by_block(name) for name in dict.fromkeys(alerts.notify)}
+    automations = [
+        AutomationCore(
+            name=f"{PREFIX}alarms to {name}",
+            description="sends what there is to tell",
+            trigger=EventTrigger(
+                expect={ALARM},
+                match=ResourceSpecification({"prefect.resource.id": f"{_RESOURCE}*", _RECIPIENT: name}),
+                posture=Posture.Reactive,
+                threshold=1,
+            ),
+            actions=[action(_TEXT)],
+        )
+        for name, action in actions.items()
+    ]
+    if actions and not own:
+        text = f"For {alerts.late_minutes} min nobody has started the runs of this server: start a worker or `serve`."
+        automations.append(
+            AutomationCore(
+                name=f"{PREFIX}nobody starts runs",
+                description=f"tells of {alerts.late_minutes} min without a worker or service, as long as it is so",
+                trigger=EventTrigger(
+                    expect={ALIVE},
+                    posture=Posture.Proactive,
+                    threshold=1,
+                    within=timedelta(minutes=alerts.late_minutes),
+                ),
+                actions=[action(text) for action in actions.values()],
+            )
+        )
+    return automations
 
 
-def _ours() -> ResourceSpecification:
-    return ResourceSpecification({"prefect.resource.id": f"prefect.tag.{MARK}", "prefect.resource.role": "tag"})
+def emit(
+    client: SyncPrefectClient,
+    event: str,
+    about: str,
+    now: datetime,
+    recipient: str = "",
+    message: str = "",
+    run: UUID | None = None,
+) -> None:
+    """Send an event by a request that fails where it does not arrive.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    event
+        :data:`ALARM` or :data:`ALIVE`.
+    about
+        What it is about.
+    now
+        Present time.
+    recipient
+        Block of who is told.
+    message
+        What there is to tell.
+    run
+        The run that it is about, if it is about one.
+    """
+    related = [] if run is None else [{"prefect.resource.id": f"{_RUN}{run}", "prefect.resource.role": "flow-run"}]
+    body = {
+        "id": str(uuid4()),
+        "occurred": now.isoformat(),
+        "event": event,
+        "resource": {"prefect.resource.id": f"{_RESOURCE}{about}", _RECIPIENT: recipient},
+        "related": related,
+        "payload": {"message": message},
+    }
+    client._client.post("/events", json=[body]).raise_for_status()
 
 
-def _late(minutes: int, tell: Callable[[str], list[ActionTypes]]) -> AutomationCore:
-    """Tell of a run that nobody takes, that waits for another one, or that was taken and shows no sign of life."""
-    return AutomationCore(
-        name=PREFIX + "late",
-        description=f"tells of runs that do not start within {minutes} min",
-        trigger=EventTrigger(
-            after={f"prefect.flow-run.{state}" for state in _NOT_STARTED},
-            expect={f"prefect.flow-run.{state}" for state in _STARTED},
-            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
-            match_related=_ours(),
-            for_each={"prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=timedelta(minutes=minutes),
-        ),
-        actions=tell(f"Not started within {minutes} min: {_MESSAGE}"),
-    )
+def told(client: SyncPrefectClient, about: str, now: datetime) -> list[Told]:
+    """What the server knows of an alarm: whom it was to tell, when, and whether it has.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    about
+        What the alarm is about.
+    now
+        Present time.
+    """
+    alarms = _events(client, now, ALARM, resource={"id": [f"{_RESOURCE}{about}"]})
+    numbers = [f"{_EVENT}{each['id']}" for each in alarms]
+    executed = _events(client, now, "prefect.automation.action.executed", related={"id": numbers}) if numbers else []
+    sent = {part["prefect.resource.id"] for each in executed for part in each["related"]}
+    return [
+        Told(
+            to := each["resource"].get(_RECIPIENT, ""),
+            datetime.fromisoformat(each["occurred"]),
+            not to or f"{_EVENT}{each['id']}" in sent,
+        )
+        for each in alarms
+    ]
 
 
-def _event(name: str, event: str, actions: list[ActionTypes], what: str) -> AutomationCore:
-    """Act on an event of ours, whose payload says what there is to tell."""
-    return AutomationCore(
-        name=PREFIX + name,
-        description=what,
-        trigger=EventTrigger(expect={event}, posture=Posture.Reactive, threshold=1),
-        actions=actions,
-    )
-
-
-def _pauses(loaded: LoadedDeployments) -> list[ActionTypes]:
-    """Pause each nightly release; a ledger that does not verify must not be charged further."""
-    with get_client(sync_client=True) as client:
-        shown = shown_deployments(client, [f"release/{night.config}" for night in loaded.deployments.night])
-    return [PauseDeployment(source="selected", deployment_id=each.id) for each in shown.values()]
+def _events(client: SyncPrefectClient, now: datetime, name: str, **more: Any) -> list[dict[str, Any]]:
+    span = {"since": (now - _LOOK_BACK).isoformat(), "until": (now + timedelta(days=1)).isoformat()}
+    asked = {"event": {"name": [name]}, "occurred": span, **more}
+    answer = client._client.post("/events/filter", json={"filter": asked, "limit": _MOST})
+    answer.raise_for_status()
+    events: list[dict[str, Any]] = answer.json()["events"]
+    return events
 
 
 def _by_block(reference: str) -> Callable[[str], ActionTypes]:

@@ -15,11 +15,10 @@ from prefect import get_client
 from prefect._internal.control_listener import configure_from_env
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.engine import handle_engine_signals
-from prefect.events import emit_event
 from prefect.exceptions import ObjectNotFound
 from prefect.flow_engine import run_flow
 from prefect.logging.loggers import flow_run_logger
-from prefect.states import Failed
+from prefect.states import Failed, Running
 from prefect.utilities.engine import propose_state_sync
 
 from blockveil.flows.runs import deployed, steps
@@ -84,12 +83,9 @@ def _read(number: UUID) -> tuple[FlowRun, Any, str]:
 
 def _refuse(run: FlowRun, error: BlockveilError) -> State[Any]:
     text = f"{error} Nothing was read, charged or released."
-    flow_run_logger(run).error(text)
-    emit_event(
-        admission.REFUSED,
-        resource={"prefect.resource.id": f"blockveil.run.{run.id}", "prefect.resource.name": run.name},
-        related=[{"prefect.resource.id": f"prefect.flow-run.{run.id}", "prefect.resource.role": "flow-run"}],
-        payload={"message": f"{run.name}: {text}"},
-    )
     with get_client(sync_client=True) as client:
+        if error.passes:  # it counts as a try
+            propose_state_sync(client, Running(), flow_run_id=run.id)
+            text = f"{text} {steps.when_tried_again(run.run_count + 1)}"
+        flow_run_logger(run).error(text)
         return propose_state_sync(client, Failed(name=steps.name_of(error), message=text), flow_run_id=run.id)

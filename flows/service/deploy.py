@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections.abc import Callable
 from contextlib import chdir
+from datetime import UTC, datetime
 
 from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
@@ -89,7 +90,7 @@ def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable
     settings = get_current_settings()
     seconds, most = settings.worker.query_seconds, limit or settings.runner.process_limit
     name = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(3)}"  # a container has the same number again
-    find = recovery.tended(runner.of_pool(pool, name, seconds), lambda: recovery.revive_runs(loaded, pool))
+    find = recovery.tended(runner.of_pool(pool, name, seconds), recovery.all_runs(loaded, datetime.now(UTC), pool))
     watch = silence.Watch(pool=pool, worker=name, died=revival.after_death(loaded, pool))
     tell(f"Starting the runs of the work pool '{pool}', at most {most} at once, as {loaded.root} says. Ctrl-C stops.")
     os.environ["PREFECT_HOME"] = str(login.home())  # absolute

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from time import monotonic
-from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient, SyncPrefectClient
 from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    DeploymentFilterTags,
     FlowRunFilter,
     FlowRunFilterDeploymentId,
     FlowRunFilterExpectedStartTime,
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.states import Crashed
 
 from blockveil.flows.runs.deployed import MARK, times
 from blockveil.flows.service import deployments, revival
-from blockveil.flows.service.overdue import Overdue
+from blockveil.flows.service.alarms import Alarms
 from blockveil.flows.service.pages import pages, shown_deployments
 from blockveil.flows.service.revival import night_of, was_stopped
 from blockveil.flows.service.runner import Find, in_background
@@ -66,34 +63,14 @@ class Planned:
     cost: str = ""
 
 
-def end_dead_runs(loaded: LoadedDeployments) -> list[str]:
-    """Settle runs that the server believes to be running; lines of what became of each.
-
-    Only for a server whose one runner is known to be dead. Nights that are released are Completed, others are tried
-    again (:mod:`.revival`); every other run is marked as crashed. A run that lives on unseen does no
-    harm: the ledger gives it and its successor one charge and the same noise.
-    """
-    ended, now = [], datetime.now(UTC)
-    with get_client(sync_client=True) as client:
-        nights = revival.of_nights(client, loaded)
-        ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[MARK]))
-        alive = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(AT_WORK))))
-        for run in pages(client, alive, ours):
-            state: State[Any] | None = None
-            night, active = nights.get(run.deployment_id, (None, False))
-            asked_to_end = run.state is not None and run.state.type is StateType.CANCELLING
-            if night is not None and (revival.was_stopped(run) or not asked_to_end):
-                state = revival.outlook(loaded, night, run, now, starting=True)
-            if state is None or not (active or state.is_completed()):
-                state = Crashed(
-                    message="Its process ended with the service. What it had charged stands; see the ledger."
-                )
-            client.set_flow_run_state(run.id, state, force=True)
-            ended.append(f"run '{run.name}': {state.name}")
-    return ended
-
-
-def catch_up_nights(loaded: LoadedDeployments, since: date | None, now: datetime, apply: bool) -> list[Planned]:
+def catch_up_nights(
+    loaded: LoadedDeployments,
+    since: date | None,
+    now: datetime,
+    apply: bool,
+    only: NightSection | None = None,
+    room: Room | None = None,
+) -> list[Planned]:
     """Nights that are due although their time has passed, and what each costs; with ``apply`` those that fit get a run.
 
     Parameters
@@ -107,10 +84,14 @@ def catch_up_nights(loaded: LoadedDeployments, since: date | None, now: datetime
         Present time.
     apply
         Whether to make the runs.
+    only
+        The one schedule to look at; None for all.
+    room
+        What nights that were looked at before have left of the budgets.
     """
-    found, room = list[Planned](), Room()
+    found, room = list[Planned](), room or Room()
     with get_client(sync_client=True) as client:
-        nights = [night for night in loaded.deployments.night if night.mode == "release"]
+        nights = [night for night in loaded.deployments.night if night.mode == "release" and only in (None, night)]
         shown = shown_deployments(client, [f"release/{night.config}" for night in nights])
         for night in nights:
             deployment = _deployment(shown, night)
@@ -244,7 +225,7 @@ def tended(find: Find, tend: Callable[[], None]) -> Find:
     find
         Looks for runs that are due.
     tend
-        Looks after the nights: :func:`all_nights` of a service, :func:`revive_runs` of a worker.
+        Looks after the nights: :func:`all_nights` of a service, :func:`all_runs` of a worker.
     """
     last = float("-inf")
 
@@ -252,14 +233,16 @@ def tended(find: Find, tend: Callable[[], None]) -> Find:
         nonlocal last
         if monotonic() - last >= TEND_SECONDS:
             last = monotonic()
-            await in_background(_tend, tend)
+            await in_background(tend)
         return await find(client, before)
 
     return look
 
 
-def all_nights(loaded: LoadedDeployments, began: datetime) -> Callable[[], None]:
-    """Look after nights whose process died, or that are missing, and have forms offer the configs of the folder.
+def all_nights(loaded: LoadedDeployments, began: datetime, numbers: Collection[UUID] = ()) -> Callable[[], None]:
+    """Look after the nights of a service: died, missed or missing ones, its alarms, and what its forms offer.
+
+    What was missed before the service started is caught up first, as soon as its ledger answers.
 
     Parameters
     ----------
@@ -267,18 +250,47 @@ def all_nights(loaded: LoadedDeployments, began: datetime) -> Callable[[], None]
         What runs when.
     began
         When the service started.
+    numbers
+        Its deployments.
     """
-    names, overdue = loaded.offered, Overdue(loaded, began)
+    names, behind, alarms = loaded.offered, list(loaded.deployments.night), Alarms(loaded, began, numbers)
 
-    def tend() -> None:
-        nonlocal names
+    def revive() -> None:
         revive_runs(loaded)
-        for night in unplanned_nights(loaded, began, datetime.now(UTC)):
-            _log.warning("Caught up: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
-        names = _offer(loaded, names)
-        overdue.tell(datetime.now(UTC))
 
-    return tend
+    def catch_up_all() -> None:
+        room = Room()
+        for night in list(behind):
+            try:
+                _log_planned(catch_up_nights(loaded, None, datetime.now(UTC), apply=True, only=night, room=room))
+                behind.remove(night)
+            except Exception as error:  # noqa: BLE001 - one ledger that is away must not hold back other nights
+                _log.warning("Missed nights of %s are not caught up yet (%s)", night.config, type(error).__name__)
+
+    def plan() -> None:
+        _log_planned(unplanned_nights(loaded, began, datetime.now(UTC)))
+
+    def offer() -> None:
+        nonlocal names
+        names = deployments.offer(loaded, names)
+
+    return partial(_tend, (revive, catch_up_all, plan, offer, lambda: alarms.tell(datetime.now(UTC))))
+
+
+def all_runs(loaded: LoadedDeployments, began: datetime, pool: str) -> Callable[[], None]:
+    """Look after the runs of a team's work pool: died ones, and its alarms.
+
+    Parameters
+    ----------
+    loaded
+        What runs when.
+    began
+        When the worker started.
+    pool
+        Name of the work pool.
+    """
+    alarms = Alarms(loaded, began, pool=pool)
+    return partial(_tend, (lambda: revive_runs(loaded, pool), lambda: alarms.tell(datetime.now(UTC))))
 
 
 def revive_runs(loaded: LoadedDeployments, pool: str | None = None) -> None:
@@ -287,17 +299,14 @@ def revive_runs(loaded: LoadedDeployments, pool: str | None = None) -> None:
         _log.warning("%s", one_line(line))
 
 
-def _offer(loaded: LoadedDeployments, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Have the forms offer what the folder holds now; the names that they offer then."""
-    try:
-        return deployments.offer(loaded, names)
-    except Exception as error:  # noqa: BLE001 - as below
-        _log.warning("The forms do not offer the configs of the folder yet (%s)", type(error).__name__)
-        return names
+def _log_planned(nights: Sequence[Planned]) -> None:
+    for night in nights:
+        _log.warning("Caught up: %s %s, %s (%s)", night.config, night.night, night.why, night.note)
 
 
-def _tend(tend: Callable[[], None]) -> None:
-    try:
-        tend()
-    except Exception as error:  # noqa: BLE001 - a server or a ledger that is away for a while must not end the service
-        _log.warning("The nights were not looked after this time (%s)", type(error).__name__)
+def _tend(parts: Sequence[Callable[[], None]]) -> None:
+    for part in parts:
+        try:
+            part()
+        except Exception as error:  # noqa: BLE001 - a server or a ledger that is away must not end the service
+            _log.warning("Not everything was looked after this time (%s)", type(error).__name__)

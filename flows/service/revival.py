@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime, timedelta
-from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
-from httpx import HTTPStatusError
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
@@ -26,7 +23,6 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Completed
 
 from blockveil.flows.runs import turns
@@ -43,6 +39,7 @@ from blockveil.pipeline.ledger import State as Stands
 RECENT = timedelta(days=2)
 """What is longer ago is left to a person."""
 
+_PASSES = "It failed by what may pass"
 _TURN = "blockveil-revival"
 # Limit on the server that lets one worker at a time revive runs.
 
@@ -80,9 +77,13 @@ def may_pass(run: FlowRun) -> bool:
     return state is not None and state.type is StateType.FAILED and TRIED_AGAIN in (state.message or "")
 
 
-def outlook(
-    loaded: LoadedDeployments, night: NightSection, run: FlowRun, now: datetime, starting: bool = False
-) -> State[Any] | None:
+def failed_before(run: FlowRun) -> bool:
+    """Whether a run waits for its next try after one that failed by what may pass."""
+    state = run.state
+    return state is not None and state.type is StateType.SCHEDULED and _PASSES in (state.message or "")
+
+
+def outlook(loaded: LoadedDeployments, night: NightSection, run: FlowRun, now: datetime) -> State[Any] | None:
     """What becomes of a night's run that died or may pass: Completed, another try, or None where nothing can be done.
 
     Parameters
@@ -95,8 +96,6 @@ def outlook(
         The run.
     now
         Present time.
-    starting
-        Whether the service starts: registering deployments then removes what has not begun and has time.
     """
     config, day = loaded.configs[night.config], night_of(run, night)
     if run.parameters.get("mode") != "release" or day is None:
@@ -110,14 +109,15 @@ def outlook(
         return AwaitingRetry(scheduled_time=now, message="It was stopped with the service, and goes on with it.")
     if run.run_count == 0:  # it never began: whether it comes too late it says by itself, as the policy has it
         old = run.expected_start_time is None or now - run.expected_start_time > RECENT
-        at = now if starting else now + WAITS[0]
+        at = now + WAITS[0]
         return None if old else AwaitingRetry(scheduled_time=at, message="Its process died before it began.")
     if run.run_count > len(WAITS):
         return None
+    why, words = (_PASSES, f" {run.state.message}") if run.state and may_pass(run) else ("Its process died", "")
     return AwaitingRetry(
         scheduled_time=now + WAITS[run.run_count - 1],
-        message=f"{'It failed by what may pass' if may_pass(run) else 'Its process died'} ({run.run_count} of "
-        f"{len(WAITS) + 1} tries). It is tried again; what was begun costs nothing more.",
+        message=f"{why} ({run.run_count} of {len(WAITS) + 1} tries). It is tried again; what was begun costs nothing "
+        f"more.{words}",
     )
 
 
@@ -181,25 +181,6 @@ def _is_revivable(run: FlowRun, now: datetime) -> bool:
     return run.state.type is StateType.CRASHED or may_pass(run)
 
 
-@contextmanager
-def _only_one(client: SyncPrefectClient) -> Iterator[bool]:
-    """Whether no other worker revives runs now; none does until the end of the block."""
-    turns.make_limit(client, _TURN)
-    try:
-        answer = client.increment_concurrency_slots_with_lease([_TURN], 1, "concurrency", turns.LEASE_SECONDS)
-    except HTTPStatusError as error:
-        if error.response.status_code != HTTPStatus.LOCKED:
-            raise
-        yield False
-        return
-    lease = UUID(answer.json()["lease_id"])
-    try:
-        yield True
-    finally:
-        with suppress(ObjectNotFound, HTTPStatusError):  # it ends by itself
-            client.release_concurrency_slots_with_lease(lease)
-
-
 def revive(loaded: LoadedDeployments, now: datetime, pool: str | None = None) -> list[str]:
     """Give recent runs that died, may pass, or were stopped with their process, their outlook's state; lines of it.
 
@@ -210,27 +191,37 @@ def revive(loaded: LoadedDeployments, now: datetime, pool: str | None = None) ->
     now
         Present time.
     pool
-        Work pool whose runs these are, of which one worker at a time revives; None where one process serves them.
+        Work pool whose runs these are; None where one process serves them. One worker of a pool at a time revives.
     """
-    lines = []
     with get_client(sync_client=True) as client:
         nights = of_nights(client, loaded, pool)
         ended = [run for run in _ended(client, list(nights), now) if _is_revivable(run, now)] if nights else []
-        with nullcontext(enter_result=True) if pool is None or not ended else _only_one(client) as is_turn:
-            for run in ended if is_turn else []:
-                present = client.read_flow_run(run.id).state
-                if present is None or run.state is None or present.id != run.state.id:
-                    continue  # another worker was faster
-                night, active = nights[run.deployment_id]
-                try:
-                    state = outlook(loaded, night, run, now)
-                except Exception as error:  # noqa: BLE001 - one ledger that is away must not hold back other nights
-                    _log.warning("%s: not tried again yet (%s)", one_line(run.name), type(error).__name__)
-                    continue
-                if state is not None and (active or state.is_completed()):
-                    client.set_flow_run_state(run.id, state, force=True)
-                    lines.append(f"{run.name}: {state.message}")
-    return lines
+        lease = turns.take(client, _TURN) if ended and pool is not None else None
+        if lease is None and pool is not None:
+            return []
+        try:
+            return [line for run in ended if (line := _revived(client, loaded, run, nights[run.deployment_id], now))]
+        finally:
+            if lease is not None:
+                turns.give_back(client, lease)
+
+
+def _revived(
+    client: SyncPrefectClient, loaded: LoadedDeployments, run: FlowRun, of: tuple[NightSection, bool], now: datetime
+) -> str | None:
+    """Give a run the state of its outlook; a line of it, or None where it stays as it ended."""
+    present, (night, active) = client.read_flow_run(run.id).state, of
+    if present is None or run.state is None or present.id != run.state.id:
+        return None  # another worker was faster
+    try:
+        state = outlook(loaded, night, run, now)
+    except Exception as error:  # noqa: BLE001 - one ledger that is away must not hold back other nights
+        _log.warning("%s: not tried again yet (%s)", one_line(run.name), type(error).__name__)
+        return None
+    if state is None or not (active or state.is_completed()):
+        return None
+    client.set_flow_run_state(run.id, state, force=True)
+    return f"{run.name}: {state.message}"
 
 
 def after_death(loaded: LoadedDeployments, pool: str | None = None) -> Died:

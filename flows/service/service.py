@@ -85,24 +85,22 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     deployments.plans(loaded)
     for line in deployments.stores(loaded):
         tell(line)
-    for line in recovery.end_dead_runs(loaded) if own is not None else []:
-        tell(f"Settled: {line}; it did not survive the last stop")
     limits.prepare(loaded, anew=own is not None)
     made = deployments.build(loaded)
     deployments.keep_pauses(made)
     numbers = deployments.register(made, anew=own is not None)
     for deployment in made:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
-    automations.install(loaded)
-    for line in revival.revive(loaded, datetime.now(UTC)):
-        tell(line)
-    for night in recovery.catch_up_nights(loaded, None, datetime.now(UTC), apply=True):
-        tell(f"Caught up: {night.config} {night.night}, {night.why} ({night.note})")
+    automations.install(loaded, own=own is not None)
+    watch = silence.Watch(numbers.values(), died=revival.after_death(loaded))
+    if own is not None:
+        watch.look((), patience=0.0)  # nothing of what seems to be at work survived the last stop
+    tend = recovery.all_nights(loaded, began, numbers.values())
+    tend()
     tell(f"Serving. Form and runs: {os.environ[login.URL].removesuffix('/api')}. Ctrl-C stops.")
     settings = get_current_settings().runner
     due = runner.of_deployments(list(numbers.values()))
-    find = recovery.tended(due, recovery.all_nights(loaded, began))
-    watch = silence.Watch(numbers.values(), died=revival.after_death(loaded))
+    find = recovery.tended(due, tend)
     runs = runner.Runner(find, loaded.root, settings.poll_frequency, settings.process_limit, watch)
     asyncio.run(runs.until_stopped(lambda: own is not None and own.process.poll() is not None))
     if own is not None and own.process.poll() is not None:

@@ -67,23 +67,25 @@ class Watch:
         )
         self._since: dict[UUID, tuple[Any, float]] = {}
 
-    def look(self, mine: Collection[UUID]) -> None:
+    def look(self, mine: Collection[UUID], patience: float = SILENT_SECONDS) -> None:
         """Settle what has shown no sign of life for as long as this looks on without a break.
 
         Parameters
         ----------
         mine
             Runs whose process this one has, from before the call.
+        patience
+            Seconds until a process counts as gone; none where nobody can have one.
         """
         try:
             with get_client(sync_client=True) as client:
-                for run in self._silent(client, mine, monotonic()):
-                    self._settle(client, run)
+                for run in self._silent(client, mine, monotonic(), patience):
+                    self._try_to_settle(client, run)
         except Exception as error:  # noqa: BLE001 - a server that is away says nothing about runs
             self._since.clear()
             _log.warning("Whether runs have lost their process is not known yet (%s)", type(error).__name__)
 
-    def _silent(self, client: SyncPrefectClient, mine: Collection[UUID], now: float) -> list[FlowRun]:
+    def _silent(self, client: SyncPrefectClient, mine: Collection[UUID], now: float, patience: float) -> list[FlowRun]:
         beats = self._beats(client)
         pool = None if self._pool is None else WorkPoolFilter(name=WorkPoolFilterName(any_=[self._pool]))
         # A process says where its run stands before it ends. So a run that this one does not have, and that stays in
@@ -95,7 +97,7 @@ class Watch:
             number: before[number] if number in before and before[number][0] == sign else (sign, now)
             for number, sign in signs.items()
         }
-        return [run for run in runs if now - self._since[run.id][1] >= SILENT_SECONDS]
+        return [run for run in runs if now - self._since[run.id][1] >= patience]
 
     def _beats(self, client: SyncPrefectClient) -> dict[str, Any]:
         """When each other worker of the pool was last heard of, by the server's clock."""
@@ -107,6 +109,12 @@ class Watch:
             part = len(workers) > 0
             found.update({each.name: each.last_heartbeat_time for each in workers})
         return {name: beat for name, beat in found.items() if name != self.worker}
+
+    def _try_to_settle(self, client: SyncPrefectClient, run: FlowRun) -> None:
+        try:
+            self._settle(client, run)
+        except Exception as error:  # noqa: BLE001 - one ledger that is away must not hold back other runs
+            _log.warning("What follows run '%s' is not known yet (%s)", run.id, type(error).__name__)
 
     def _settle(self, client: SyncPrefectClient, run: FlowRun) -> None:
         present = client.read_flow_run(run.id).state

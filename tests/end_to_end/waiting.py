@@ -8,17 +8,16 @@ import json
 import multiprocessing
 import signal
 import tempfile
-import threading
 import time
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.end_to_end.served import serve, server_alone, spoken_to
+from tests.listening import listening
 
 CONFIGS = 3
 NIGHT = """
@@ -63,26 +62,6 @@ def busy(number):
         for each in loops:
             each.kill()
             each.join()
-
-
-@contextmanager
-def listening():
-    """Address that alarms are sent to, and what was sent."""
-    messages = []
-
-    class Ear(BaseHTTPRequestHandler):
-        def do_POST(self):
-            messages.append(self.rfile.read(int(self.headers["content-length"])).decode())
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Ear) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/", messages
-        server.shutdown()
 
 
 def asked_for(served, number, at):

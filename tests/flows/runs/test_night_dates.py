@@ -140,6 +140,6 @@ def test_a_night_that_was_planned_before_its_skipped_midnight_is_not_its_own_new
     )
     run = SimpleNamespace(scheduled_start_time=datetime(2026, 4, 23, 21, tzinfo=UTC), run_count=1)
     monkeypatch.setattr(deployed, "runtime", SimpleNamespace(flow_run=run))
-    here = deployed.Deployed(night, 7, by_schedule=True)
+    here = deployed.Deployed(night, by_schedule=True)
     assert here.night_at(run.scheduled_start_time) == date(2026, 4, 24)
     assert (here.missed(datetime(2026, 4, *now, tzinfo=UTC)) is not None) == missed

@@ -48,7 +48,7 @@ def site(tmp_path, monkeypatch, prefect):
 
 @contextmanager
 def by_schedule(**keys):
-    here = deployed.Deployed(NightSection(**SECTION, **keys), 1, by_schedule=True)
+    here = deployed.Deployed(NightSection(**SECTION, **keys), by_schedule=True)
     token = deployed.here.set(here)
     try:
         yield

@@ -42,7 +42,6 @@ def ask(method, path, body=None):
 def begin(loaded, anew=True):
     """What a service does before it starts runs; with ``anew`` on a server of its own."""
     now = datetime.now(UTC)
-    recovery.end_dead_runs(loaded)
     limits.prepare(loaded, anew)
     built = [each for each in deployments.build(loaded) if each.full_name == NAME]
     deployments.keep_pauses(built)
@@ -69,7 +68,7 @@ def test_a_deployment_that_the_server_cannot_show_stops_no_start_and_is_put_righ
     before = number()
     spoil_schedule(before)
     assert revival.revive(found, datetime.now(UTC)) == []
-    recovery._tend(recovery.all_nights(found, datetime.now(UTC)))
+    recovery.all_nights(found, datetime.now(UTC))()
     begin(found)
     automations.install(found)
     with server() as client:

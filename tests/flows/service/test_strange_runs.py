@@ -16,7 +16,7 @@ from prefect.states import Scheduled
 
 from blockveil.flows.runs import release_flow
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
-from blockveil.flows.service import deployments, pages, recovery, revival, runner
+from blockveil.flows.service import deployments, pages, recovery, revival, runner, silence
 from blockveil.pipeline.config.deployments_file import load_deployments
 from tests import support
 
@@ -89,7 +89,7 @@ def test_a_run_on_a_day_that_is_none_in_the_zone_of_its_night_stops_no_start_of_
     now = datetime.now(UTC)
     with server() as client:
         assert client.read_flow_run(run).expected_start_time == when
-    assert recovery.end_dead_runs(found) == []
+    silence.Watch([number()], died=revival.after_death(found)).look((), 0.0)
     assert revival.revive(found, now) == []
     assert recovery.catch_up_nights(found, None, now, apply=False) == []
     assert recovery.unplanned_nights(found, now, now) == []
@@ -119,7 +119,7 @@ def test_a_run_that_the_server_cannot_show_is_deleted_and_the_others_start(found
 )
 def test_neither_does_it_stop_the_start_of_a_service(found, kind):
     bad, now = made({"type": kind}, logical_date="\ud800"), datetime.now(UTC)
-    recovery.end_dead_runs(found)
+    silence.Watch([number()], died=revival.after_death(found)).look((), 0.0)
     revival.revive(found, now)
     recovery.catch_up_nights(found, None, now, apply=False)
     with server() as client, pytest.raises(ObjectNotFound):
@@ -184,7 +184,7 @@ def test_a_release_for_a_date_to_come_hides_no_missed_night(found, day):
 def test_the_name_of_a_run_steers_no_terminal(found, caplog):
     name = "\x1b]0;changed\x07\x1b[31mred\u202e"
     made({"type": "CRASHED"}, name=name, logical_date=date.today().isoformat())  # noqa: DTZ011 - any day
-    recovery._tend(recovery.all_nights(found, datetime.now(UTC)))
+    recovery.all_nights(found, datetime.now(UTC))()
     assert "\\u001b]0;changed" in caplog.text
     assert not {"\x1b", "\x07", "\u202e"} & set(caplog.text)
     alive = made(name=name, logical_date=date.today().isoformat())  # noqa: DTZ011
@@ -214,4 +214,3 @@ def test_alarms_of_ours_are_replaced_whatever_many_others_there_are(found):
         automations.install(found)
         left = [each.name for each in pages.readable(lambda n, o: client.read_automations(limit=n, offset=o))[0]]
         assert f"{automations.PREFIX}zz" not in left, len(strange)
-        assert left.count(f"{automations.PREFIX}ledger damaged") == 1
