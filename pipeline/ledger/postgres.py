@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import psycopg
 import sqlalchemy as sa
 
 from blockveil.pipeline.base.errors import BlockveilError, DiskFull, LedgerError, StoreError
+from blockveil.pipeline.base.postgres_address import proof
 from blockveil.pipeline.ledger.database import (
     NOT_BOOKED,
     WAIT_SECONDS,
@@ -46,12 +44,6 @@ _DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "50000",
 }
-_VERIFIED = ("verify-ca", "verify-full")
-_RULE = "Whoever answers in its place could say that a spent budget is whole"
-_LOCAL = ("localhost", "127.0.0.1", "::1")
-_MUTUAL = {"require_auth": "scram-sha-256"}
-# While a server of this machine is away, any account may listen at its port. With SCRAM a server proves that it knows
-# the role's password, and learns nothing of it; libpq would tell the password to whoever asks for it in clear.
 
 
 class PostgresDatabase(Database):
@@ -134,41 +126,14 @@ def _parse(url: str) -> sa.URL:
 
 
 def _proofs(address: sa.URL) -> dict[str, str]:
-    """Options by which the server proves who it is, where its address has none."""
-    # What the address leaves out comes from variables such as PGHOST, and from a service of the server's library.
-    usual = {one.keyword.decode(): (one.val or b"").decode() for one in psycopg.pq.Conninfo.get_defaults()}
-    named = [*([address.host] if address.host else []), *_texts(address, "host")]
-    hosts = [*(named or [usual.get("host", "")]), *(_texts(address, "hostaddr") or [usual.get("hostaddr", "")])]
-    hosts += [f"that of the service {service}" for service in _texts(address, "service")]
-    if next(iter(_texts(address, "sslmode")), usual.get("sslmode", "")) in _VERIFIED:
-        return {}
-    places = [host for part in hosts for host in part.split(",") if host]
-    sockets = [Path(place) for place in places if place.startswith("/")]
-    if any(place not in _LOCAL for place in places if not place.startswith("/")):
+    found = proof(address.render_as_string(hide_password=False))
+    if found.problem is not None:
         raise LedgerError(
-            "The ledger's server is on another machine, and the address does not say how to know it",
-            _RULE,
-            "Add ?sslmode=verify-full&sslrootcert=PATH to the address",
+            f"The ledger's server {found.problem}",
+            "Whoever answers in its place could say that a spent budget is whole",
+            found.remedy,
         )
-    if "requirepeer" not in address.query and any(_is_open_to_all(folder) for folder in sockets):
-        raise LedgerError(
-            "The socket of the ledger's server lies in a folder in which every account may put one",
-            _RULE,
-            "Add ?requirepeer=ACCOUNT, the account of the server, to the address, or move the socket",
-        )
-    return _MUTUAL if len(places) > len(sockets) else {}
-
-
-def _is_open_to_all(folder: Path) -> bool:
-    try:
-        return bool(folder.stat().st_mode & stat.S_IWOTH)
-    except OSError:  # then there is no socket either
-        return False
-
-
-def _texts(address: sa.URL, key: str) -> list[str]:
-    found: Any = address.query.get(key, ())
-    return [found] if isinstance(found, str) else list(found)
+    return found.options
 
 
 def _state(error: sa.exc.DBAPIError) -> str:

@@ -13,12 +13,14 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
+from urllib.parse import urlencode
 
 import pyarrow as pa
 
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
 from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.places import absolute
+from blockveil.pipeline.base.postgres_address import proof
 from blockveil.pipeline.config.ingest_databases import (
     DatabaseSource,
     DuckdbSource,
@@ -341,4 +343,12 @@ def _address(source: PostgresSource, base: Path) -> str:
             "It is written postgresql://role:password@host:port/database",
             "Correct it; a file of DuckDB or SQLite is named by source.file",
         )
-    return f"postgresql://{rest}"
+    found = proof(f"postgresql://{rest}")
+    if found.problem is not None:
+        raise StoreError(
+            f"source.address: the server {found.problem}",
+            "Whoever answers in its place is told the password, and decides what is read",
+            found.remedy,
+        )
+    more = urlencode(found.options)
+    return f"postgresql://{rest}{('&' if '?' in rest else '?') + more if more else ''}"
