@@ -13,6 +13,7 @@ import pytest
 from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.end_to_end.served import serve, server_alone
+from tests.nights import database as nights
 
 NIGHT = """
 [[night]]
@@ -82,3 +83,22 @@ def test_an_older_database_is_upgraded_with_all_that_it_holds_and_runs_beyond_th
         assert served.ask(f"/flow_runs/{tried}")["state"]["type"] == "COMPLETED", "as in the backup"
     kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history()]
     assert kinds == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"], "no charge was added by any of it"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_what_a_server_keeps_of_many_nights_has_a_bound(tmp_path):
+    """Nights beyond the retention go as fast as new ones come, with logs, tasks, artifacts and events."""
+    days, events_days = 8, 2
+    kept = {
+        f"{nights.PREFIX}RETENTION_PERIOD": str(days * 86_400),
+        "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": f"P{events_days}D",
+    }
+    with nights.Kept(tmp_path, **nights.SOON, **kept) as server:
+        one = server.live(1)
+        full, later = server.live(days + 6), server.live(12)
+    assert later["flow_run"] == full["flow_run"] <= 2 * (days + 1), "a release and a check each night"
+    grown = {name: (full[name], count) for name, count in later.items() if count > full.get(name, 0)}
+    assert set(grown) <= {"worker"}, f"a row for each start of a worker, and nothing else: {grown}"
+    assert later["events"] <= (events_days + 1) * one["events"]
+    assert {"log", "task_run_state", "artifact", "event_resources"} <= {*later}
