@@ -8,9 +8,6 @@ from pydantic import Field
 
 from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, Section, Whole, refusal, rule
 
-_TAKEN = ("row", "column", "block")
-_TAKEN_STARTS = ("strategy_", "workload_", "bucket_", "first_and_end")
-
 
 class Axis(Section):
     """One axis of a grid of cells."""
@@ -30,16 +27,6 @@ class Axis(Section):
     def size(self) -> int:
         """Number of cells."""
         return self.cells if self.edges is None and self.cells is not None else len(self.edges or ()) - 1
-
-    @rule
-    def _named(self) -> None:
-        if self.name in _TAKEN or self.name.startswith(_TAKEN_STARTS) or self.name.endswith("_edge"):
-            raise refusal(
-                "name",
-                f'"{self.name}" is a dimension of other arrays of a release',
-                "An axis gives its name to a dimension of the counts",
-                "Call it otherwise; columns of the records are taken in their order, whatever the axes are called",
-            )
 
     @rule
     def _ordered(self) -> None:

@@ -15,7 +15,6 @@ from blockveil.pipeline.config.geometry_section import Geometry
 from blockveil.pipeline.config.grid_axes import Axis
 
 MOST_TABLE_AXES = 64
-_TAKEN = ("cell", "residual", "axis")
 
 
 class MarginalsSection(Section):
@@ -66,17 +65,6 @@ class MarginalsSection(Section):
         if self.tables is None:
             return list(combinations(range(len(self.axes)), self.ways or 1))
         return [self._positions(table) for table in self.tables]
-
-    @rule
-    def _named(self) -> None:
-        for name in self.columns:
-            if name in _TAKEN:
-                raise refusal(
-                    "axes",
-                    f'"{name}" is a dimension of other arrays of a release',
-                    "An axis gives its name to a dimension of the tables",
-                    "Call it otherwise; columns of the records are taken in their order, whatever the axes are called",
-                )
 
     @rule
     def _asked(self) -> None:

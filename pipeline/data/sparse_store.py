@@ -18,6 +18,7 @@ import zarr
 
 from blockveil.engine.answers.sparse_rows import SparseRows
 from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.data.conventions import require_plain
 from blockveil.pipeline.data.grown_rows import PARTED, GrownEntries, GrownRows, Manifest, PartRows
 from blockveil.pipeline.data.stores import Location, open_array, open_node, open_stored, unreadable
 
@@ -129,7 +130,8 @@ def _grown(location: Location, member: str, attributes: dict[str, Any], name: st
     kind = GrownEntries if manifest.sparse else GrownRows
     found = kind(manifest, partial(open_part, location, member, manifest.sparse), attributes)
     try:
-        _ = found.parts  # each is there, and is what the manifest says
+        for array in parts_of(found):  # each is there, and is what the manifest says
+            require_plain(array, name)
     except BlockveilError:
         raise
     except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything

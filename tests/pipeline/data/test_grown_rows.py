@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+import zarr
 
 from blockveil.engine.answers.gram import OtherRecordsError
 from blockveil.engine.answers.sparse import EntrySource
@@ -171,6 +172,18 @@ def test_a_chunk_that_is_missing_in_any_part_is_noticed(tmp_path):
     (tmp_path / "out.zarr" / "records" / "part-000001" / "c" / "1" / "0").unlink()
     with pytest.raises(DataError, match="a chunk is missing"):
         open_records(release(tmp_path))
+
+
+@pytest.mark.parametrize(("sparse", "inner"), [(False, ""), (True, "/data"), (True, "/indices"), (True, "/indptr")])
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_attribute_that_changes_values_of_one_part_is_refused_by_name(tmp_path, sparse, inner, number):
+    for day in range(2):
+        night(tmp_path, day, sparse=sparse)
+    part = zarr.open_array(tmp_path / "out.zarr" / "records" / f"part-{number:06d}{inner}", mode="r+")
+    part.attrs["scale_factor"] = 0.5
+    for work in (lambda: open_records(release(tmp_path)), lambda: grown.opened(tmp_path)):
+        with pytest.raises(DataError, match='"scale_factor"'):
+            work()
 
 
 def test_a_plan_looks_at_metadata_alone_and_says_what_was_ingested(tmp_path):

@@ -155,7 +155,6 @@ def test_a_unit_of_several_rows_is_charged_for_all_of_them(tmp_path):
         ({"more": '{ name = "day", edges = [0, 2, 1] }'}, "increase strictly"),
         ({"more": '{ name = "day", edges = [0] }'}, "edges"),
         ({"more": '{ name = "day", edges = [0, nan] }'}, "edges"),
-        ({"more": '{ name = "row", cells = 2 }'}, "dimension of other arrays"),
         ({"more": '{ name = "a", cells = 1_000_000 }, { name = "b", cells = 1_000_000 }'}, "at most 268435456 cells"),
         ({"more": '{ name = "a", cells = 2_000_000 }'}, "cells"),
         (

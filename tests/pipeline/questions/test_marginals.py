@@ -144,7 +144,6 @@ def test_blocks_do_not_change_a_bit(tmp_path):
         ("ways = 2", 'tables = [["age", "age"]]', "ascending"),
         ("ways = 2", 'tables = [["age"], ["age"]]', "asked for twice"),
         ("cells = 2", "cells = 1", "at least two"),
-        ('"sex"', '"cell"', "dimension of other arrays"),
         ("cells = 4", "cells = 1_048_576", "at most"),
         ("rows_at_most = 500\n", "", "rows_at_most"),
     ],
