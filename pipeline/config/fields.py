@@ -28,10 +28,10 @@ from pydantic_core import PydanticCustomError
 
 from blockveil.pipeline.base.printable import is_hidden
 
-LARGEST = 1e100
-"""Largest magnitude of a bound: its square and sums of squares stay far inside float64."""
+LARGEST = 1e30
+"""Largest magnitude of a bound: variances of products multiply four bounds, and stay far inside float64."""
 
-SMALLEST = 1e-100
+SMALLEST = 1e-30
 """Smallest length: dividing by it stays far inside float64."""
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"

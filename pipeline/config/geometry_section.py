@@ -75,7 +75,7 @@ class BoxFeature(Section):
             raise refusal(
                 "lower",
                 f'{self.lower!r} with upper = {self.upper!r} (feature "{self.name}")',
-                "lower must be below upper",
+                "lower must be below upper" + (f", by {SMALLEST:g} or more" if self.upper > self.lower else ""),
                 "Give public bounds that most records respect",
             )
 

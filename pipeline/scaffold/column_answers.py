@@ -15,7 +15,7 @@ from datetime import date
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, refusal
+from blockveil.pipeline.config.fields import LARGEST, SMALLEST, Bound, Label, refusal
 from blockveil.pipeline.config.ingest_columns import CALENDAR
 from blockveil.pipeline.scaffold.named_ranges import NAMED, in_words
 
@@ -218,7 +218,9 @@ def _number(text: str) -> float:
         return float(_BOUND.validate_python(float(text.rstrip("%").replace("_", "").replace(",", ""))))
     except ValidationError:
         pass
-    raise refusal("", f'"{text[:60]}"', "A bound lies between -1e100 and 1e100", "Write one that you can defend")
+    raise refusal(
+        "", f'"{text[:60]}"', f"A bound lies between {-LARGEST:g} and {LARGEST:g}", "Write one that you can defend"
+    )
 
 
 def _days(low: str, high: str, cells: str | None) -> DateRange:

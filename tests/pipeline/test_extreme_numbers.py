@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
 
 import blockveil as bv
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
@@ -21,6 +22,7 @@ from blockveil.pipeline.releases import outputs
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import write_report
+from blockveil.pipeline.scaffold.column_answers import parse_column
 from blockveil.pipeline.verification.verified import verify
 from tests import support
 from tests.pipeline.questions.test_queries import NIGHT
@@ -280,10 +282,23 @@ def covariance_of(bounds, unit="one person (one row)"):
         [(0.0, 1e-99), (0.0, 1e99)],
     ],
 )
-def test_bounds_beyond_what_errors_hold_are_refused_by_the_plan(tmp_path, bounds):
+def test_bounds_beyond_what_errors_hold_are_refused_when_they_are_read(tmp_path, bounds):
     (tmp_path / "extremes.toml").write_text(covariance_of(bounds))
-    with pytest.raises(ConfigError, match='bounds of "x'):
-        make_plan(load_config(tmp_path / "extremes.toml"), NIGHT)
+    with pytest.raises(ConfigError, match=r"features\[[01]\]"):
+        load_config(tmp_path / "extremes.toml")
+
+
+@pytest.mark.parametrize("words", ["0 to 1e31", "-1e31 to 0", "0 to 1e-31"])
+def test_first_questions_refuse_the_same_bounds(words):
+    with pytest.raises(PydanticCustomError):
+        parse_column(words)
+
+
+@pytest.mark.parametrize("words", ["0 to 1e30", "-1e30 to 0", "0 to 1e-30"])
+def test_first_questions_take_bounds_that_a_config_takes(tmp_path, words):
+    bounds = parse_column(words)
+    (tmp_path / "extremes.toml").write_text(covariance_of([(bounds.lowest, bounds.highest)]))
+    assert load_config(tmp_path / "extremes.toml").config.query.columns == ("x0",)
 
 
 @pytest.mark.parametrize("size", [1e-29, 1e29])

@@ -292,7 +292,7 @@ def test_a_training_that_is_not_wholly_declared_is_refused(tmp_path, changes, me
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("largest_gradient = 1.0", "largest_gradient = 0"), "It must be greater than or equal to 1e-100 "),
+        (("largest_gradient = 1.0", "largest_gradient = 0"), "It must be greater than or equal to 1e-30 "),
         (("largest_gradient = 1.0", "largest_gradient = nan"), "finite"),
         (("examples = 1500", "examples = 2001"), "2,001 with rows_at_most = 2,000"),
         (("examples = 1500", "examples = 0"), "query.training.examples"),
