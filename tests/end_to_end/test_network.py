@@ -189,6 +189,25 @@ def test_a_scheduler_that_is_killed_or_cut_off_is_noticed_and_costs_one_charge_a
 
 
 @pytest.mark.slow
+def test_a_link_of_a_worker_that_is_away_for_a_while_and_comes_back_costs_one_charge_and_no_bit(harmed, alone):
+    """The cluster is not started again: what held its place before the cut may come back after it."""
+    attempt = Release(harmed, READING)
+    with attempt.stopped():
+        harmed.network["one"].cut()
+    time.sleep(20)
+    harmed.network["one"].mend()
+    status, said = attempt.done()
+    if status:
+        assert status == 8, said
+        assert "Traceback" not in said
+        status, said = Release(harmed).done()
+    assert status == 0, said
+    entries = [kind for kind in harmed.kinds() if kind != "VOID"]
+    assert (entries.count("COMMITTED"), entries[-1]) == (1, "RELEASED")
+    assert harmed.digest() == alone[0]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [READING, DRAWING])
 def test_a_database_that_is_away_for_half_a_minute_costs_one_charge_and_no_bit(fleet, alone, stage):
     attempt = Release(fleet, stage)
