@@ -24,6 +24,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
   ratios
 * :mod:`.regression`: Linear regression from a released second moment, and how noise moves its coefficients
 * :mod:`.rounding_error`: What rounding at places by content adds to the error of sums, in coordinates, beside the noise
+* :mod:`.sampling_error`: How far statistics of the records may be from those of the population that these are a
+  sample of
 * :mod:`.shrunk_spectrum`: A positive semi-definite matrix from a noisy one: eigenvalues shrunk for the noise in
   them, at the released trace
 * :mod:`.simulated`: What an error is after post-processing, and what it does to leading subspaces

@@ -22,6 +22,7 @@ from scipy.linalg import eigh
 from blockveil.engine.estimates.directions import positive
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
+from blockveil.engine.estimates.sampling_error import of_components
 
 _SMALL = 0.25
 _FEW_OF = 100
@@ -43,12 +44,15 @@ class ComponentEstimates:
     sine_distance
         Expected squared sine of the angle between each released direction and its true one, shape (k,), to first
         order; 1 where that is above :data:`_SMALL`, so that first order says too little.
+    sampling_error
+        Standard deviation of each variance by the sample (:mod:`.sampling_error`), shape (k,); infinite without count.
     """
 
     variances: Estimate
     shares: Estimate
     loadings: Estimate
     sine_distance: Array
+    sampling_error: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +112,9 @@ def components(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEsti
         Estimate(found[1], shares),
         Estimate(found[2:].T, np.array(loadings).T),
         np.where(distance <= _SMALL, distance, 1.0),
+        of_components(matrix, found[0], found[2:].T, scaled, float(moments.matrix[0, 0]))
+        if moments.constant
+        else np.full(count, np.inf),
     )
 
 
@@ -126,7 +133,9 @@ def _nothing(features: int, count: int) -> ComponentEstimates:
     """Where the released matrix has no components at all."""
     one, all_ = (count,), (count, features)
     line = Estimate(np.full(one, np.nan), np.full(one, np.inf))
-    return ComponentEstimates(line, line, Estimate(np.full(all_, np.nan), np.full(all_, np.inf)), np.ones(one))
+    return ComponentEstimates(
+        line, line, Estimate(np.full(all_, np.nan), np.full(all_, np.inf)), np.ones(one), np.full(one, np.inf)
+    )
 
 
 def _first_order(moments: NoisyMoments, values: Array, vectors: Array, count: int, scaled: bool) -> tuple[Array, Array]:

@@ -34,6 +34,8 @@ class LinearFit:
         Of each, from noise alone; infinite where noise is too large to state one.
     covariance
         Of their noise, to first order, shape (1 + k, 1 + k).
+    sampling_error
+        Standard deviation of each by the sample (:mod:`.sampling_error`), shape (1 + k,); infinite without a count.
     r_squared
         Share of the target's sum of squares that is explained; its standard error as above.
     """
@@ -41,6 +43,7 @@ class LinearFit:
     values: Array
     standard_error: Array
     covariance: Array
+    sampling_error: Array
     r_squared: Estimate
 
 
@@ -87,15 +90,15 @@ def linear_fit(moments: NoisyMoments, target: int, columns: list[int], ridge: fl
     with np.errstate(all="ignore"):
         *values, explained = asked(moments.matrix[None])[0]
         found = np.array(values)
-        covariance, gradient = _first_order(asked, found[1:])
+        covariance, gradient, sampling = _first_order(asked, found[1:])
         deviation = np.append(np.sqrt(np.maximum(np.diagonal(covariance), 0.0)), moments.deviations(gradient))
     stated = moments.stated(asked, deviation) if _definite(asked) else np.full(deviation.shape, np.inf)
     share = Estimate(np.asarray(explained), np.asarray(stated[-1]))
-    return LinearFit(found, stated[:-1], covariance, share)
+    return LinearFit(found, stated[:-1], covariance, sampling, share)
 
 
-def _first_order(asked: _Asked, slopes: Array) -> tuple[Array, Array]:
-    """Covariance of intercept and coefficients, and the gradient of the share explained."""
+def _first_order(asked: _Asked, slopes: Array) -> tuple[Array, Array, Array]:
+    """Covariance of intercept and coefficients, the gradient of the share explained, and what the sample adds."""
     moments, columns, target = asked.moments, asked.columns, asked.target
     products, centring = moments.products, moments.centring
     inner = products[np.ix_(columns, columns)] + asked.ridge * np.eye(len(columns))
@@ -106,13 +109,19 @@ def _first_order(asked: _Asked, slopes: Array) -> tuple[Array, Array]:
         intercept[0] += 1.0 / moments.matrix[0, 0]
     all_left = np.vstack([intercept, left])
     covariance = all_left @ moments.covariance_along(vector) @ all_left.T
+    sampling = np.full(len(all_left), np.inf)
+    if moments.constant:
+        # A record z with the residual z'vector moves them by left z (z'vector), whose parts have the variance s^2.
+        left_over = max(float(vector @ moments.matrix @ vector), 0.0) / max(moments.matrix[0, 0] - len(all_left), 1.0)
+        spread = np.einsum("ik,kl,il->i", all_left, moments.matrix, all_left)
+        sampling = np.sqrt(left_over * np.maximum(spread, 0.0))
     # d w'Tw = w'dTw + 2 dw'Tw, and (Tw)_x = r b: with ridge the coefficients are not the best ones.
     along = vector - 2.0 * asked.ridge * slopes @ left
     own = products[target, target]
     unexplained = own - slopes @ products[columns, target] - asked.ridge * slopes @ slopes
     product = np.outer(along, vector)
     gradient = unexplained / own**2 * np.outer(centring[target], centring[target]) - (product + product.T) / (2.0 * own)
-    return covariance, gradient
+    return covariance, gradient, sampling
 
 
 def _definite(asked: _Asked) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from blockveil.engine.estimates import correlations
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import NoisyMoments
+from blockveil.engine.estimates.sampling_error import of_correlation, of_covariance, of_mean, with_sample
 from blockveil.pipeline.analysis import labelled
 from blockveil.pipeline.analysis.joint_noise import Names, covariances, listed, means, positions
 from blockveil.pipeline.analysis.released_tables import TableResults
@@ -139,6 +140,27 @@ class EstimatedResults(TableResults):
             return found
         of = means if name == "mean" else covariances
         return Estimate(found.value, self.moments("An interval").stated(of, found.standard_deviation))
+
+    def of_population(self, name: str) -> Estimate:
+        """As :meth:`stated`, with the error of the sample beside that of noise (:mod:`.sampling_error`).
+
+        Raises
+        ------
+        ConfigError
+            As there, or the release does not tell the error of a sample.
+        """
+        found = self.stated(name)
+        if name not in ("mean", "covariance", CORRELATION, RAW) or "covariance" not in self.opened.arrays:
+            raise ConfigError(
+                f"The error of a sample of {name[:60]!r} is not known",
+                "It follows from a released covariance, for means, covariances and correlations",
+                'Leave out of="population"; regress and pca have intervals of their own',
+            )
+        count = max(float(self.array("count")), 1.0)
+        if name in (CORRELATION, RAW):
+            return with_sample(found, of_correlation(np.nan_to_num(found.value), count))
+        of = of_mean if name == "mean" else of_covariance
+        return with_sample(found, of(self.array("covariance"), count))
 
     def moments(self, what: str) -> NoisyMoments:
         """Second moment and the law of its noise; ``what`` is named in the ConfigError where there is none."""

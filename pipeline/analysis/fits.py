@@ -13,8 +13,9 @@ from blockveil.engine.estimates.components import ComponentEstimates
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
 from blockveil.engine.estimates.regression import LinearFit, linear_fit
+from blockveil.engine.estimates.sampling_error import with_sample
 from blockveil.pipeline.analysis import labelled
-from blockveil.pipeline.analysis.joint_noise import positions, quantile
+from blockveil.pipeline.analysis.joint_noise import POPULATION, check_of, p_values, positions, quantile
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.base.written_numbers import number
@@ -98,13 +99,28 @@ class Regression:
         """Standard deviation of the noise of that share."""
         return float(self.fit.r_squared.standard_deviation)
 
-    def interval(self, confidence: float = 0.95) -> Any:
+    @property
+    def p_values(self) -> Any:
+        """Chance of a coefficient as large if that of the population is zero, a Series by feature; of noise and sample.
+
+        The assumptions are those of :mod:`.sampling_error`; 1 where the noise is too large to state an error.
+        """
+        found = with_sample(Estimate(self.fit.values, self.fit.standard_error), self.fit.sampling_error)
+        known = np.isfinite(found.value) & np.isfinite(found.standard_deviation)
+        scores = np.where(known, found.value, 0.0) / np.where(known, found.standard_deviation, 1.0)
+        return self._series(p_values(self.release, scores)[1:])
+
+    def interval(self, confidence: float = 0.95, of: str = "records") -> Any:
         """Intervals of intercept and coefficients: a DataFrame with columns ``low`` and ``high``.
 
         The interval of each holds, in this share of releases of the same records, what the records would give without
-        noise. Raises ConfigError where the confidence is no probability.
+        noise. With ``of="population"`` the error of the sample is part of it; its assumptions are those of
+        :mod:`.sampling_error`. Raises ConfigError where the confidence is no probability.
         """
+        check_of(of)
         found = Estimate(self.fit.values, self.fit.standard_error)
+        if of == POPULATION:
+            found = with_sample(found, self.fit.sampling_error)
         both = np.column_stack(ends(found, quantile(self.release, confidence)))
         return labelled.table(both, ("feature", "end"), ([INTERCEPT, *self.features], ["low", "high"]))
 
@@ -210,12 +226,16 @@ class PrincipalComponents:
         """Expected squared sine of each direction's angle to its true one, a Series; 1 where that is not small."""
         return self._each(self.found.sine_distance)
 
-    def interval(self, confidence: float = 0.95) -> Any:
+    def interval(self, confidence: float = 0.95, of: str = "records") -> Any:
         """Intervals of the explained variances, a DataFrame with columns ``low`` and ``high``; see :class:`Regression`.
 
         Raises ConfigError where the confidence is no probability.
         """
-        both = np.column_stack(ends(self.found.variances, quantile(self.release, confidence)))
+        check_of(of)
+        found = self.found.variances
+        if of == POPULATION:
+            found = with_sample(found, self.found.sampling_error)
+        both = np.column_stack(ends(found, quantile(self.release, confidence)))
         return labelled.table(both, ("component", "end"), (self._names, ["low", "high"]))
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from scipy.special import ndtri
+import numpy as np
+from scipy.special import ndtr, ndtri
 
 from blockveil.engine.estimates.noisy_moments import Array, cross_products
 from blockveil.pipeline.base.errors import ConfigError
@@ -67,6 +68,37 @@ def quantile(release: Shown, confidence: float) -> float:
         return normal
     # P(|x| > t) = exp(-sqrt(2) t) for a Laplace variable of variance one.
     return max(normal, -math.log1p(-confidence) / math.sqrt(2.0))
+
+
+def p_values(release: Shown, scores: Array) -> Array:
+    """Chance that noise and sample alone take numbers as many standard errors from zero, to either side.
+
+    Of the normal law, and where noise is Laplace's or a sum of it the larger of that and Laplace's.
+
+    Parameters
+    ----------
+    release
+        The release.
+    scores
+        Numbers over their standard errors, any shape.
+    """
+    found: Array = 2.0 * ndtr(-np.abs(scores))
+    if laplace_rate(dict(release.attributes.get("mechanism", {}))) is not None:
+        found = np.maximum(found, np.exp(-math.sqrt(2.0) * np.abs(scores)))
+    return found
+
+
+POPULATION, RECORDS = "population", "records"
+
+
+def check_of(of: str) -> None:
+    """Refuse what an interval cannot be of, with a ConfigError."""
+    if of not in (RECORDS, POPULATION):
+        raise ConfigError(
+            f"An interval is not of {str(of)[:60]!r}",
+            "It is of the records of the release, or of the population that they are a sample of",
+            f'Choose "{RECORDS}" or "{POPULATION}"',
+        )
 
 
 def means(stack: Array) -> Array:

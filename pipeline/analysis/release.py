@@ -20,7 +20,7 @@ from blockveil.pipeline.analysis.estimated_results import EstimatedResults, Stan
 from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
-from blockveil.pipeline.analysis.joint_noise import Names, quantile
+from blockveil.pipeline.analysis.joint_noise import POPULATION, RECORDS, Names, check_of, quantile
 from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
 from blockveil.pipeline.analysis.linear_classifier import ClassifierAsked, LinearClassifier, classifier_of
 from blockveil.pipeline.analysis.results import DERIVED, PARTIAL, StatedGuarantee
@@ -83,7 +83,13 @@ class Release(EstimatedResults):
         return Plots(self)
 
     def interval(
-        self, name: str, confidence: float = 0.95, *, features: Names | None = None, given: Names | None = None
+        self,
+        name: str,
+        confidence: float = 0.95,
+        *,
+        of: str = "records",
+        features: Names | None = None,
+        given: Names | None = None,
     ) -> Interval:
         """Intervals of a result: lower and upper ends, each labelled as the result is.
 
@@ -93,22 +99,27 @@ class Release(EstimatedResults):
             The result, such as ``mean`` or ``correlation``.
         confidence
             Share of releases of the same records whose interval holds what the records would give without noise.
+        of
+            ``records``, or ``population``: that of which the records are independent draws, by the law that
+            :mod:`.sampling_error` supposes. The error of such a sample is part of the interval then.
         features, given
             Of ``partial_correlation``, as that method takes them.
 
         Returns
         -------
         Interval
-            The whole line where noise is too large to state an interval. The error of a sample is not part of it.
+            The whole line where noise is too large to state an interval.
 
         Raises
         ------
         ConfigError
             There is no such result, or no error of it is known, or it is not of noise alone, or it takes no choice.
         """
-        if features is not None or given is not None:
+        check_of(of)
+        if of == RECORDS and (features is not None or given is not None):
             return self._partial_interval(name, confidence, features, given)
-        low, high = ends(self.stated(name), quantile(self.opened, confidence))
+        found = self.of_population(name) if of == POPULATION else self.stated(name)
+        low, high = ends(found, quantile(self.opened, confidence))
         if name in DERIVED:
             low, high = np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
         return Interval(self.labelled_as(name, low), self.labelled_as(name, high))

@@ -31,7 +31,7 @@ def records():
     return np.clip(mixed + np.array([0.1, -0.1, 0.2]), -1.0, 1.0) * [1.0, 50.0, 1000.0]
 
 
-def answer(folder, mechanism, neighbours):
+def answer(folder, mechanism, neighbours, epsilon):
     features = [
         {"name": name, "lower": -wide, "upper": wide} for name, wide in zip(FEATURES, (1, 50, 1000), strict=True)
     ]
@@ -40,7 +40,7 @@ def answer(folder, mechanism, neighbours):
         "release": {"dataset": "made-up", "name": "covariance"},
         "data": {"store": "records.zarr"},
         "query": {"kind": "covariance", "rows_at_most": 25_000, "missing": "refuse", "geometry": geometry},
-        "privacy": {"epsilon": 1.0, "delta": 1e-6, "neighbours": neighbours, "unit": "one person"},
+        "privacy": {"epsilon": epsilon, "delta": 1e-6, "neighbours": neighbours, "unit": "one person"},
         "mechanism": mechanism,
         "cluster": {"kind": "threads"},
         "output": {"root": "releases", "ledger": "ledger.db", "keys": "keys"},
@@ -51,8 +51,8 @@ def answer(folder, mechanism, neighbours):
 class Releases:
     """Releases of one data set, each with a key of its own."""
 
-    def __init__(self, folder, mechanism, neighbours="add-remove"):
-        self.answer = answer(folder, mechanism, neighbours)
+    def __init__(self, folder, mechanism, neighbours="add-remove", epsilon=1.0):
+        self.answer = answer(folder, mechanism, neighbours, epsilon)
         integers = self.answer.question.query.quantiser.quantise(records()).astype(np.int64)
         self.exact = integers.T @ integers
         design = self.answer.design
@@ -60,8 +60,8 @@ class Releases:
         # What a night would publish without noise, rounded to the grid as always.
         self.truth = self.opened(add_noise(self.exact, steps, np.zeros_like(self.exact), design.shift))
 
-    def opened(self, released):
-        made = self.answer.arrays(released, ROWS)
+    def opened(self, released, rows=ROWS):
+        made = self.answer.arrays(released, rows)
         arrays = {name: np.asarray(values) for name, (values, _) in made.items()}
         attributes = {
             "matrix": "covariance",
