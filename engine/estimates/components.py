@@ -19,7 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
+from blockveil.engine.estimates.correlations import correlation
 from blockveil.engine.estimates.directions import positive
+from blockveil.engine.estimates.likely_moments import LikelyMoments
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
 from blockveil.engine.estimates.sampling_error import of_components
@@ -46,6 +48,8 @@ class ComponentEstimates:
         order; 1 where that is above :data:`_SMALL`, so that first order says too little.
     sampling_error
         Standard deviation of each variance by the sample (:mod:`.sampling_error`), shape (k,); infinite without count.
+    shrunk
+        Whether they are those of shrunk moments, because no error of any variance is stated for those of the release.
     """
 
     variances: Estimate
@@ -53,6 +57,7 @@ class ComponentEstimates:
     loadings: Estimate
     sine_distance: Array
     sampling_error: Array
+    shrunk: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +105,15 @@ def components(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEsti
     with np.errstate(all="ignore"):
         matrix = wanted.matrices(moments.matrix[None])[0]
     if not np.all(np.isfinite(matrix)):
-        return _nothing(moments.features, count)
+        return _shrunk(moments, count, scaled)
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[::-1], positive(vectors[:, ::-1])
     wanted = _Wanted(moments, count, scaled, vectors[:, :count])
     deviations, distance = _first_order(moments, values, vectors, count, scaled)
     found = wanted(moments.matrix[None])[0]
     variances, shares, *loadings = moments.stated_with_vectors(wanted, deviations, 2)
+    if not np.any(np.isfinite(variances)):
+        return _shrunk(moments, count, scaled)
     return ComponentEstimates(
         Estimate(found[0], variances),
         Estimate(found[1], shares),
@@ -115,6 +122,26 @@ def components(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEsti
         of_components(matrix, found[0], found[2:].T, scaled, float(moments.matrix[0, 0]))
         if moments.constant
         else np.full(count, np.inf),
+        False,
+    )
+
+
+def _shrunk(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEstimates:
+    """Components of shrunk moments (:mod:`.likely_moments`), where no error of any variance is stated."""
+    if not np.all(np.isfinite(moments.matrix)):
+        return _nothing(moments.features, count)
+    wanted = _Wanted(moments, count, scaled, np.empty(0))
+    matrix = (
+        correlation(moments).value
+        if scaled
+        else wanted.matrices(LikelyMoments(moments).possible(moments.matrix[None])[0])[0]
+    )
+    values, vectors = _largest(matrix[None], count)
+    unknown = np.full(count, np.inf)
+    loadings = Estimate(positive(vectors[0]).T, np.full((count, moments.features), np.inf))
+    shares = values[0] / max(float(np.trace(matrix)), 1e-300)
+    return ComponentEstimates(
+        Estimate(values[0], unknown), Estimate(shares, unknown), loadings, np.ones(count), unknown, True
     )
 
 
@@ -133,9 +160,8 @@ def _nothing(features: int, count: int) -> ComponentEstimates:
     """Where the released matrix has no components at all."""
     one, all_ = (count,), (count, features)
     line = Estimate(np.full(one, np.nan), np.full(one, np.inf))
-    return ComponentEstimates(
-        line, line, Estimate(np.full(all_, np.nan), np.full(all_, np.inf)), np.ones(one), np.full(one, np.inf)
-    )
+    entries = Estimate(np.full(all_, np.nan), np.full(all_, np.inf))
+    return ComponentEstimates(line, line, entries, np.ones(one), np.full(one, np.inf), False)
 
 
 def _first_order(moments: NoisyMoments, values: Array, vectors: Array, count: int, scaled: bool) -> tuple[Array, Array]:

@@ -7,7 +7,11 @@ what the exact moments of the (clipped and rounded) records would give, with the
 choice of a sample is not.
 
 Noise in the features' own products pulls coefficients towards zero, as errors in variables do. That pull is of second
-order; where it is not small, no standard error is stated.
+order; where it is not small, no standard error is stated. Where none is stated of any coefficient, the noise has
+ruined the inverse: coefficients are then the mean over simulated moments (:mod:`.likely_moments`), with a ridge of
+:data:`_OF_NOISE` times the largest eigenvalue of the noise's half, ``s k^0.5`` in units in which the noise s of all
+entries is one size. Of four regressions of the demo's records at epsilon 1 and 6, of which most stated no error, their
+squared error was a sixth of that of the inverse, or less.
 
 **Source**: Hoerl and Kennard, 1970 (ridge); Fuller, 1987, section 2.2 (moments with errors of known size).
 """
@@ -18,8 +22,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blockveil.engine.estimates.likely_moments import LikelyMoments
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, cross_products
+
+_OF_NOISE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +45,8 @@ class LinearFit:
         Standard deviation of each by the sample (:mod:`.sampling_error`), shape (1 + k,); infinite without a count.
     r_squared
         Share of the target's sum of squares that is explained; its standard error as above.
+    shrunk
+        Whether coefficients are those of simulated moments with a ridge by the noise.
     """
 
     values: Array
@@ -45,6 +54,7 @@ class LinearFit:
     covariance: Array
     sampling_error: Array
     r_squared: Estimate
+    shrunk: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +64,19 @@ class _Asked:
     moments: NoisyMoments
     target: int
     columns: list[int]
-    ridge: float
+    ridge: Array
 
     def __call__(self, stack: Array) -> Array:
         """Intercept, coefficients and share explained, shape (draws, 2 + k)."""
         moments, columns = self.moments, self.columns
         products = cross_products(stack, moments.constant)
-        inner = products[:, columns][:, :, columns] + self.ridge * np.eye(len(columns))
+        inner = products[:, columns][:, :, columns] + np.diag(self.ridge)
         outer, own = products[:, columns, self.target], products[:, self.target, self.target]
         slopes = _solved(inner, outer)
         mean = stack[:, 0, 1:] / stack[:, :1, 0] if moments.constant else np.zeros(products.shape[:2])
         mean = mean + moments.origin
         intercept = mean[:, self.target] - np.einsum("dk,dk->d", slopes, mean[:, columns])
-        penalty = self.ridge * np.sum(slopes**2, axis=1)
+        penalty = slopes**2 @ self.ridge
         # b'(T_xx + r I) b = b'T_xy, so that w'Tw = T_yy - b'T_xy - r b'b.
         explained = (np.einsum("dk,dk->d", slopes, outer) + penalty) / own
         return np.column_stack([intercept, slopes, explained])
@@ -86,7 +96,7 @@ def linear_fit(moments: NoisyMoments, target: int, columns: list[int], ridge: fl
     ridge
         What is added to each feature's sum of squares about the mean, in its unit squared; at least 0.
     """
-    asked = _Asked(moments, target, columns, ridge)
+    asked = _Asked(moments, target, columns, np.full(len(columns), ridge))
     with np.errstate(all="ignore"):
         *values, explained = asked(moments.matrix[None])[0]
         found = np.array(values)
@@ -94,14 +104,26 @@ def linear_fit(moments: NoisyMoments, target: int, columns: list[int], ridge: fl
         deviation = np.append(np.sqrt(np.maximum(np.diagonal(covariance), 0.0)), moments.deviations(gradient))
     stated = moments.stated(asked, deviation) if _definite(asked) else np.full(deviation.shape, np.inf)
     share = Estimate(np.asarray(explained), np.asarray(stated[-1]))
-    return LinearFit(found, stated[:-1], covariance, sampling, share)
+    shrunk = bool(columns) and not np.any(np.isfinite(stated[1:-1])) and bool(np.all(np.isfinite(moments.matrix)))
+    return LinearFit(_shrunk(asked) if shrunk else found, stated[:-1], covariance, sampling, share, shrunk)
+
+
+def _shrunk(asked: _Asked) -> Array:
+    """Intercept and coefficients where noise has ruined the inverse, shape (1 + k,)."""
+    moments = asked.moments.of([asked.target, *asked.columns])
+    places = list(range(1, moments.features))
+    units, beside = moments.noise_units()
+    of_noise = _OF_NOISE * beside * np.sqrt(len(places)) * units[places] ** 2
+    with np.errstate(all="ignore"):
+        found = LikelyMoments(moments).estimate(_Asked(moments, 0, places, asked.ridge + of_noise)).value
+    return found[:-1]
 
 
 def _first_order(asked: _Asked, slopes: Array) -> tuple[Array, Array, Array]:
     """Covariance of intercept and coefficients, the gradient of the share explained, and what the sample adds."""
     moments, columns, target = asked.moments, asked.columns, asked.target
     products, centring = moments.products, moments.centring
-    inner = products[np.ix_(columns, columns)] + asked.ridge * np.eye(len(columns))
+    inner = products[np.ix_(columns, columns)] + np.diag(asked.ridge)
     left = _solved(inner[None], centring[columns][None])[0]
     vector = centring[target] - centring[columns].T @ slopes  # B'w
     intercept = -(moments.mean + moments.origin)[columns] @ left
@@ -127,7 +149,7 @@ def _first_order(asked: _Asked, slopes: Array) -> tuple[Array, Array, Array]:
 def _definite(asked: _Asked) -> bool:
     """Whether the released products of the features are those of any records at all."""
     products, columns = asked.moments.products, asked.columns
-    inner = products[np.ix_(columns, columns)] + asked.ridge * np.eye(len(columns))
+    inner = products[np.ix_(columns, columns)] + np.diag(asked.ridge)
     size, own = np.diagonal(inner), products[asked.target, asked.target]
     if not (np.all(np.isfinite(products)) and np.all(size > 0.0) and own > 0.0):
         return False

@@ -32,6 +32,12 @@ OF_NOISE = (
 )
 
 
+SHRUNK = (
+    "The noise hides what these are: none of their errors can be stated. They are of a matrix that was shrunk for the "
+    "noise, with a ridge by the noise for a regression, which is nearer to the truth than what was released."
+)
+
+
 class Interval(NamedTuple):
     """Both ends of intervals, each labelled as the values are."""
 
@@ -147,7 +153,8 @@ class Regression:
         low, high = ends(Estimate(self.fit.values, self.fit.standard_error), quantile(self.release, 0.95))
         shown = zip((INTERCEPT, *self.features), self.fit.values, low, high, strict=True)
         rows = [(name, f"{number(value)}   95 %: {number(a)} to {number(b)}") for name, value, a, b in shown]
-        return [*rows, ("R squared", self._explained), ("Errors", OF_NOISE)]
+        shrunk = [("Shrunk", SHRUNK)] if self.fit.shrunk else []
+        return [*rows, ("R squared", self._explained), ("Errors", OF_NOISE), *shrunk]
 
     @property
     def _explained(self) -> str:
@@ -260,7 +267,7 @@ class PrincipalComponents:
             )
             for name, value, a, b, share, sine in shown
         ]
-        return [*rows, ("Errors", OF_NOISE)]
+        return [*rows, ("Errors", OF_NOISE), *([("Shrunk", SHRUNK)] if found.shrunk else [])]
 
     @property
     def _title(self) -> str:

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blockveil.engine.estimates import correlations
+from blockveil.engine.estimates import components, correlations
 from blockveil.engine.estimates.noisy_moments import NoisyMoments
+from blockveil.engine.estimates.regression import linear_fit
 
 D, ROWS = 12, 3000
 SMALL, LARGE, HOPELESS = 0.05, 100.0, 1e5
@@ -119,3 +120,34 @@ def test_standard_errors_are_right_for_the_demos_records_and_a_wrong_scale_of_no
     assert (0.9 <= score <= 1.1) == (wrong == 1.0)
     if wrong == 1.0:
         assert square < 0.14**2
+
+
+def test_where_no_error_is_stated_coefficients_and_components_are_nearer_to_the_truth_and_say_that_they_are_shrunk():
+    clear = NoisyMoments(exact(), np.zeros((D + 1, D + 1)), True, np.zeros(D))
+    columns = list(range(1, D))
+    truth, products = linear_fit(clear, 0, columns, 0.0).values[1:], clear.products[1:, 1:]
+    ours, inverse, variances = [], [], []
+    for key in range(6):
+        moments = release(LARGE, key)
+        fit = linear_fit(moments, 0, columns, 0.0)
+        assert fit.shrunk
+        assert np.all(np.isinf(fit.standard_error[1:]))
+        raw = np.linalg.solve(moments.products[1:, 1:], moments.products[1:, 0])
+        for found, errors in ((fit.values[1:], ours), (raw, inverse)):
+            errors.append((found - truth) @ products @ (found - truth))
+        found = components.components(release(HOPELESS, key), 1, True)
+        assert found.shrunk
+        variances.append(found.variances.value[0])
+    assert np.mean(ours) < 0.2 * np.mean(inverse)
+    assert np.all(np.isfinite(variances))
+    assert np.all(np.array(variances) <= D)
+    assert not linear_fit(clear, 0, columns, 0.0).shrunk
+    assert not components.components(release(SMALL, 1), 1, True).shrunk
+
+
+def test_components_of_numbers_that_are_no_numbers_are_none():
+    matrix = exact()
+    matrix[2, 3] = matrix[3, 2] = np.nan
+    found = components.components(NoisyMoments(matrix, variance(D + 1, 1.0), True, np.zeros(D)), 2, True)
+    assert np.all(np.isnan(found.variances.value))
+    assert not found.shrunk
