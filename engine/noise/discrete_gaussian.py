@@ -91,6 +91,10 @@ class NoiseKey:
         """Key of one release: HKDF-SHA256 of its secret, bound to a context such as the digest of its specification."""
         return cls(HKDF(hashes.SHA256(), 32, salt=None, info=b"blockveil noise 1" + context).derive(secret))
 
+    def of_stage(self, context: bytes) -> NoiseKey:
+        """Key of one stage of a release, bound to a context such as what was released before it."""
+        return NoiseKey(HKDF(hashes.SHA256(), 32, salt=None, info=b"blockveil stage 1" + context).derive(self._secret))
+
     def stream(self, counter: bytes, length: int) -> bytes:
         """Key stream from a counter on; secret."""
         return Cipher(AES(self._secret), CTR(counter)).encryptor().update(_ZEROS[:length])

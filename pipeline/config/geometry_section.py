@@ -124,6 +124,9 @@ class BoxGeometry(Section):
     """the SHA-256 of that file, 64 hexadecimal digits; filled in when it is not given"""
     bounds_release: Label | None = None
     """the release that paid for the bounds; filled in from the file"""
+    learn: Literal["correlation", "covariance"] | None = None
+    """what the noise follows: where records lie and how far they spread within these bounds, learned in the same charge
+    and with the least error of correlations or of covariances"""
     features: Annotated[
         tuple[BoxFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
     ]

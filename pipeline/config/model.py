@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConstraints, create_model
 
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.config import learned_geometry
 from blockveil.pipeline.config.approval_section import ApprovalSection
 from blockveil.pipeline.config.fields import (
     Label,
@@ -383,6 +384,10 @@ class ReleaseConfig(Section):
                 "One charge for several nights is not split",
                 "Leave share out, or leave [continual] out",
             )
+
+    @rule
+    def _shapes_are_learned_for_covariances(self) -> None:
+        learned_geometry.check(self.query, self.mechanism, self.continual, self.compute.density_at_most)
 
     @rule
     def _named_features_exist(self) -> None:

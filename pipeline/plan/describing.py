@@ -66,6 +66,8 @@ def _public(designed: Designed, answer: Answer, charge: Loss, release_id: str) -
         **answer.design.facts(),
         "loss": charge.plain,
     }
+    if designed.learning is not None:
+        numbers["learning"] = designed.learning.facts()
     if designed.compared:
         numbers["compared"] = [asdict(candidate) for candidate in designed.compared]
     world = release_world(designed.resolved.config)

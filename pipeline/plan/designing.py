@@ -11,13 +11,16 @@ from functools import partial
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
-from blockveil.engine.mechanisms.contract import Designer
+from blockveil.engine.mechanisms.contract import Designer, NotApplicable
 from blockveil.engine.noise.design import Design
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
+from blockveil.pipeline.plan.learning import Learning, main_guarantee
 from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.rounded import enough
 from blockveil.pipeline.plan.shares import check_share
 from blockveil.pipeline.questions import Answer
+from blockveil.pipeline.questions.moment import MomentAnswer
+from blockveil.pipeline.questions.spread_questions import LearningQuestions
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,8 @@ class Designed:
     together, first
         Where nights share a charge, the question with the design of what each of them draws, and with that of the first
         night, which has the least noise.
+    learning
+        Where the shape of the noise is learned, all stages; the answer is then that of records that stay in their box.
     """
 
     resolved: Resolved
@@ -45,6 +50,7 @@ class Designed:
     compared: tuple[Candidate, ...] = ()
     together: Answer | None = None
     first: Answer | None = None
+    learning: Learning | None = None
 
     @property
     def has_its_bits(self) -> bool:
@@ -62,7 +68,8 @@ class Designed:
             It exceeds the guarantee, or the config declares a share and the loss is not Gaussian.
         """
         privacy = self.resolved.config.privacy
-        found = charge_of_a_unit(self.answer.design.loss, self.resolved.guarantee, privacy)
+        loss = self.answer.design.loss if self.learning is None else self.learning.loss
+        found = charge_of_a_unit(loss, self.resolved.guarantee, privacy)
         check_share(privacy, found)
         return found
 
@@ -91,6 +98,8 @@ def _shared(asked: Resolved, found: Design) -> None:
 
 def _designed(asked: Resolved) -> Designed:
     question, mechanism, guarantee, night = asked.question, asked.mechanism, asked.of_a_row, asked.night
+    if asked.learning is not None:
+        return _learning(asked, asked.learning)
     if isinstance(mechanism, Auto):
         best = compare(question.problem, guarantee, mechanism.metric, partial(_shared, asked))
         return Designed(asked, question.answer(best.design), best.mechanism, best.table)
@@ -100,3 +109,15 @@ def _designed(asked: Resolved) -> Designed:
     whole = question.answer(night.noise(together))
     first = question.answer(night.noise(together, 1))
     return Designed(asked, whole, mechanism, together=question.answer(together), first=first)
+
+
+def _learning(asked: Resolved, questions: LearningQuestions) -> Designed:
+    """The answer in the box, with what all stages leave it, and the stages."""
+    if isinstance(asked.mechanism, Auto):
+        raise NotApplicable('query.geometry.learn with mechanism.kind = "auto"; choose "shaped-gaussian"')
+    answer = asked.question.answer(asked.mechanism.design(asked.question.problem, main_guarantee(asked.of_a_row)))
+    if not isinstance(answer, MomentAnswer):
+        raise NotApplicable('query.geometry.learn is for query.kind = "covariance"; leave it out')
+    learning = Learning.of(questions, asked.mechanism, answer, asked.of_a_row)
+    learning.require(asked.of_a_row)
+    return Designed(asked, answer, asked.mechanism, learning=learning)

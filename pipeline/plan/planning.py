@@ -8,7 +8,7 @@ the budget is reserved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from typing import Any
@@ -30,6 +30,8 @@ from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.finite_numbers import require_finite
+from blockveil.pipeline.plan.grouping import charge_of_a_unit
+from blockveil.pipeline.plan.learning import Learned
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions import Answer, Question
 from blockveil.pipeline.questions.gradients import course_of, steps_of
@@ -70,6 +72,8 @@ class Plan:
         The plan written down.
     begun
         How the ledger had the release when it was planned; None where it was planned as one that nobody has begun.
+    learned
+        What its first stages gave, of the last stage of a night that learns; None before them and elsewhere.
     """
 
     loaded: LoadedConfig
@@ -78,6 +82,7 @@ class Plan:
     charge: Loss
     described: Described
     begun: Begun | None = None
+    learned: Learned | None = None
 
     @property
     def release_id(self) -> str:
@@ -150,6 +155,33 @@ class Plan:
         return self.described.public
 
     @property
+    def stated(self) -> dict[str, Any]:
+        """What its release states of query and mechanism: of a night that learns those of its last stage."""
+        if self.learned is None:
+            return self.public
+        own = charge_of_a_unit(self.design.loss, self.guarantee, self.config.privacy)
+        return describe(self.designed, own, self.release_id).public
+
+    def of_last_stage(self, learned: Learned) -> Plan:
+        """The same night with what its first stages gave, whose answer is that of its last stage.
+
+        Raises
+        ------
+        GeometryError, ValueError
+            Its numbers cannot be stated.
+        """
+        learning = self.designed.learning
+        if learning is None:
+            raise RuntimeError("only a night that learns has a last stage")
+        asked, answer = replace(self.designed.resolved, learning=None), self.answer
+        if learned.semi_axes is not None:
+            loaded = learning.questions.with_shape(self.loaded, learned.centre, learned.semi_axes)
+            asked = replace(asked, config=loaded.config, question=learning.question(loaded, learned))
+            answer = asked.question.answer(learning.ellipsoid)
+        designed = replace(self.designed, resolved=asked, answer=answer, learning=None)
+        return replace(self, designed=designed, learned=learned)
+
+    @property
     def series(self) -> nights.Series | None:
         """The nights that share its charge; None where it is charged alone."""
         return self.described.series
@@ -161,7 +193,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the public description."""
+        """SHA-256 of the public description, which was complete before any record was read."""
         return digest(self.public)
 
     @property
@@ -232,6 +264,7 @@ def make_plan(
     require_finite(loaded.config, plan.answer, described)
     plan.effort.cut(plan.effort.machine())  # a plan fits the memory bound before it starts
     _check_blocks(plan)
+    _check_last_stages(plan)
     return plan
 
 
@@ -243,6 +276,19 @@ def release_id(config: ReleaseConfig, logical_date: date) -> str:
 def plan_near(loaded: LoadedConfig, day: date) -> Plan:
     """Plan of a config for a date, or for the nearest where its nights do not hold it."""
     return make_plan(loaded, nights.nearest(loaded, day))
+
+
+def _check_last_stages(plan: Plan) -> None:
+    learning = plan.designed.learning
+    for each in () if learning is None else learning.extremes():
+        try:
+            require_finite(plan.config, plan.of_last_stage(each).answer, plan.described)
+        except ValueError:  # of the numbers of a shape
+            raise ConfigError(
+                "query.geometry.learn with bounds that are so large, so small or so far apart",
+                "Every ellipsoid that could be learned has numbers that a release can write",
+                "Give bounds that records can reach, or another unit, or leave learn out",
+            ) from None
 
 
 def _check_blocks(plan: Plan) -> None:

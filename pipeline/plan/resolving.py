@@ -18,6 +18,7 @@ from blockveil.pipeline.plan.nights import SharedNight
 from blockveil.pipeline.plan.rounded import by_bits
 from blockveil.pipeline.plan.shares import guarantee_of
 from blockveil.pipeline.questions import Question, ask
+from blockveil.pipeline.questions.spread_questions import LearningQuestions
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class Resolved:
         Which of the nights that share a charge it is for; None where it is charged alone.
     settled
         Whether the number of bits is settled; else it suits only noise beside which their rounding is negligible.
+    learning
+        What is asked before, where the shape of the noise is learned; None elsewhere.
     """
 
     config: ReleaseConfig
@@ -45,6 +48,7 @@ class Resolved:
     of_a_row: ApproxDP
     night: SharedNight | None
     settled: bool
+    learning: LearningQuestions | None = None
 
 
 def resolve(loaded: LoadedConfig, logical_date: date, number: int | None = None) -> Iterator[Resolved]:
@@ -67,6 +71,7 @@ def resolve(loaded: LoadedConfig, logical_date: date, number: int | None = None)
     privacy, night = loaded.config.privacy, SharedNight.of(loaded.config.continual, logical_date, number)
     guarantee = guarantee_of(privacy)
     of_a_row = guarantee_of_a_row(guarantee, privacy)
+    learning = LearningQuestions.of(loaded)
     for made, settled in by_bits(loaded):
         mechanism = mechanism_of(made.config)
-        yield Resolved(made.config, ask(made), mechanism, guarantee, of_a_row, night, settled=settled)
+        yield Resolved(made.config, ask(made), mechanism, guarantee, of_a_row, night, settled, learning)

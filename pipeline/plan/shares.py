@@ -25,13 +25,22 @@ def guarantee_of(privacy: PrivacySection) -> ApproxDP:
         The share is so small that delta alone would allow it.
     """
     whole = ApproxDP(privacy.epsilon, privacy.delta)
-    if privacy.share is None:
-        return whole
+    return whole if privacy.share is None else shared(whole, privacy.share)
+
+
+def shared(whole: ApproxDP, share: float) -> ApproxDP:
+    """The guarantee of a share of mu squared, at the same delta.
+
+    Raises
+    ------
+    CannotCalibrate
+        The share is so small that delta alone would allow it.
+    """
     # The margin keeps the roundings of both ways inside the share.
-    mu = gaussian_mu(whole.epsilon, whole.delta) * math.sqrt(privacy.share) * (1.0 - 1e-9)
+    mu = gaussian_mu(whole.epsilon, whole.delta) * math.sqrt(share) * (1.0 - 1e-9)
     epsilon = gaussian_epsilon(mu, whole.delta)
     if epsilon <= 0:
-        raise CannotCalibrate(f"a share of {privacy.share:g} leaves less than delta {whole.delta:g}; give a larger one")
+        raise CannotCalibrate(f"a share of {share:g} leaves less than delta {whole.delta:g}; give a larger one")
     return ApproxDP(epsilon, whole.delta)
 
 

@@ -15,6 +15,7 @@ from blockveil.pipeline.plan import nights, promise, published_epsilons, rounded
 from blockveil.pipeline.plan.balance import Rows
 from blockveil.pipeline.plan.coarse_steps import coarse_steps
 from blockveil.pipeline.plan.excess_noise import Advice, excess_noise
+from blockveil.pipeline.plan.learning import PILOT, RINGS
 from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, comparison_text
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
@@ -57,6 +58,7 @@ def describe(
         *(("Override", override.sentence) for override in plan.loaded.overrides),
         ("Query", query),
         *bounds,
+        *_stages(plan),
         ("Guarantee", promise.sentence(plan)),
         ("In words", promise.in_words(plan, price)),
         ("Elsewhere", published_epsilons.nearest(plan.guarantee.epsilon)),
@@ -119,6 +121,22 @@ def _norms(config: ReleaseConfig) -> Rows:
         )
         for shape in shapes
         if shape.norm_at_most is not None
+    ]
+
+
+def _stages(plan: Plan) -> Rows:
+    """What a night learns before its answer, and of which shape the numbers below are."""
+    learning = plan.designed.learning
+    if learning is None:
+        return []
+    return [
+        (
+            "Learns",
+            f"{100 * PILOT:g} % of mu squared say where records lie, {100 * RINGS:g} % how far they spread; the "
+            "rest releases their covariance in the ellipsoid of least expected error of "
+            f"{learning.questions.shape.learn}s, or in the declared box where that has less. All is charged whatever "
+            "is found. Noise and error below are those of the box, the most that there is",
+        )
     ]
 
 

@@ -15,6 +15,7 @@
   that adds to an error
 * :mod:`.routes`: Steps or a covariance: which of two releases tells classes apart better, by public numbers alone
 * :mod:`.rows`: The records themselves
+* :mod:`.spread_questions`: What a night asks of its records before its answer, where it learns the shape of its noise
 * :mod:`.totals`: The number of records, and the total and the mean of each column
 * :mod:`.training`: Training of a model: the sums of gradients of all its steps, and the weights that they give
 * :mod:`.weights`: Public weights of a model

@@ -12,6 +12,7 @@ from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices, shrunk_spectrum
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
+from blockveil.engine.estimates.learned_ellipsoid import Shortening
 from blockveil.engine.estimates.rounding_error import RoundingError, extremes
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
@@ -55,6 +56,8 @@ class Moment:
         How records are rounded; None along directions, to nearest.
     alike
         How often one content occurs at most, where that is declared.
+    shortening
+        What shortening records to a learned ellipsoid takes from them; None where the shape is declared.
     """
 
     problem: SecondMoment
@@ -64,6 +67,7 @@ class Moment:
     density: float | None = None
     side: RoundedSide | None = None
     alike: int | None = None
+    shortening: Shortening | None = None
 
     @property
     def rounding(self) -> RoundingError | None:
@@ -189,10 +193,10 @@ class MomentAnswer:
                     _PAIR,
                 ),
             }
-        found = matrices.covariance(
-            released, self.design, coordinates, self._public_count(rows), self.shrinks, self.question.rounding
-        )
+        share, beside = self._shortened(released, rows)
+        found = matrices.covariance(released, self.design, coordinates, self._public_count(rows), self.shrinks, beside)
         return {
+            **({} if share is None else {"shortened": (np.asarray(share), ())}),
             "feature": (names, ("feature",)),
             "count": (found.count.value, ()),
             "count_standard_deviation": (found.count.standard_deviation, ()),
@@ -204,6 +208,17 @@ class MomentAnswer:
             "second_moment": (found.second_moment.value, _PAIR),
             "second_moment_standard_deviation": (found.second_moment.standard_deviation, _PAIR),
         }
+
+    def _shortened(self, released: Released, rows: int) -> tuple[float | None, RoundingError | None]:
+        """The share of squared length that shortening takes, and the error beside that of noise."""
+        shortening = self.question.shortening
+        if shortening is None:
+            return None, self.question.rounding
+        alone = matrices.covariance(released, self.design, self.question.coordinates, self._public_count(rows))
+        squares = self.question.coordinates.scale**2
+        both = alone.covariance.value, alone.covariance.standard_deviation
+        share = shortening.share(*(np.diagonal(each) / squares for each in both))
+        return share, shortening.error(share, float(alone.count.value))
 
     def blocks(self, rows: int) -> Blocks | None:
         """Matrix and error; no positive semi-definite version and no second moment beside a covariance."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from blockveil.engine.answers.learned_spread import SpreadSums
 from blockveil.engine.answers.record_sums import RecordSumsQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import totals_and_means as estimates
@@ -49,7 +50,7 @@ class TotalsQuestion:
     """
 
     problem: Totals
-    query: RecordSumsQuery
+    query: RecordSumsQuery | SpreadSums
     features: tuple[str, ...]
     side: RoundedSide | None = None
     alike: int | None = None

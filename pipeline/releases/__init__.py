@@ -11,6 +11,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.growing`: What a night that shares a charge needs of the nights before it: where their records end, and what
   was read of them
 * :mod:`.keys`: The secret of one release
+* :mod:`.learning_stages`: The first stages of a night that learns the shape of its noise
 * :mod:`.lineage`: Tells a lineage catalogue of a run when the run ends
 * :mod:`.lost_key`: What becomes of a ledger whose key of digests was lost: the way out where no copy of the key is
   left

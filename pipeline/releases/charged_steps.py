@@ -30,6 +30,7 @@ from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.contents import LedgerDigests
 from blockveil.pipeline.releases.growing import growth_of, result_digest
 from blockveil.pipeline.releases.keys import SECRET_BYTES
+from blockveil.pipeline.releases.learning_stages import FirstStages, learn
 from blockveil.pipeline.releases.publishable import require_publishable
 from blockveil.pipeline.releases.publishing import Published, Staged
 from blockveil.pipeline.releases.training_steps import Hear, train, unheard
@@ -134,11 +135,23 @@ def measure(
     BlockveilError
         Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
     """
-    plan, dataset, handle = workspace.plan, reservation.dataset, reservation.charge.charge_id
+    plan, commit = workspace.plan, partial(_commit, workspace, reservation, tell)
     if reservation.charge.state == "RESERVED":
-        require_publishable(plan, reservation.charge, dataset)
+        require_publishable(plan, reservation.charge, reservation.dataset)
     if plan.trains:
-        return train(workspace, reservation, compute, tell, partial(_commit, workspace, reservation, tell), hear)
+        return train(workspace, reservation, compute, tell, commit, hear)
+    first = None
+    if plan.designed.learning is not None:
+        first = learn(workspace, reservation, compute, tell, commit)
+    return _answered(workspace, reservation, compute, tell, first)
+
+
+def _answered(
+    workspace: Workspace, reservation: Reservation, compute: Compute, tell: Tell, first: FirstStages | None
+) -> Staged:
+    """Compute and draw the answer, and stage the release; the charge is committed where no stage was before it."""
+    plan = workspace.plan if first is None else first.plan
+    dataset, handle = reservation.dataset, reservation.charge.charge_id
     chunk_rows = plan.effort.chunk_rows(dataset.chunk_rows)
     cut = plan.effort.cut(plan.effort.machine(compute.workers, compute.threads), dataset.rows)
     layout = cut.layout(dataset.rows, chunk_rows)
@@ -151,8 +164,8 @@ def measure(
     exact = exact_graph(dataset.source, query, layout, chunk_rows, name, cut.work.narrow and not ages)
     held = compute.hold(exact, partial(tell, "reading, clipping and adding up"))
     del exact
-    dataset.check_unchanged()  # the sum must be of the data that the charge is for
-    charge, key = _commit(workspace, reservation, tell)
+    dataset.check_unchanged(committed=first is not None)  # the sum must be of the data that the charge is for
+    charge, key = _commit(workspace, reservation, tell) if first is None else (first.charge, first.key)
     tell("drawing the noise", None)
     compute.install(handle, key)
     with ExitStack() as installed:
@@ -163,6 +176,8 @@ def measure(
             small = tile_writer.write(
                 draft, plan, dataset.rows, layout, tile_writer.Tiles(noisy, compute, tell, reader)
             )
+            if first is not None:
+                draft.write(first.arrays)
             # The part of a worker that died after the commit is read again. Of other records, the release would mix
             # two states of a record, and could count one twice: the sensitivity is that of a single state.
             dataset.check_unchanged(committed=True)

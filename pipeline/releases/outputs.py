@@ -46,7 +46,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
     """
     part, contribution = dataset.part, dataset.contribution
     config = plan.config
-    public = plan.public
+    public = plan.stated
     title = "training of a model" if plan.trains else _TITLES.get(config.query.kind, config.query.kind)
     return {
         "title": f"Differentially private {title} {'on' if plan.trains else 'of'} {config.release.dataset}",
@@ -76,6 +76,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
             "algorithms": public["algorithms"],
         },
         **({"unvetted": public["unvetted"]} if "unvetted" in public else {}),
+        **({} if plan.learned is None else {"learned": plan.learned.facts}),
         "error": {**error_facts(plan), **post_processing(plan.answer, arrays)},
         "reliable": _reliable(arrays),
         **({"computed_in_clear": True} if config.in_clear else {}),

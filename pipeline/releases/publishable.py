@@ -42,10 +42,12 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
     ConfigError
         A number leaves float64, or a text cannot be stated.
     """
+    stated = b""
     try:
-        arrays = _stand_in(plan, dataset.rows)
-        stated = canonical_json(outputs.attributes(plan, charge, arrays, dataset))
-        _create(arrays)
+        for each in _last_stages(plan):
+            arrays = _stand_in(each, dataset.rows)
+            stated += canonical_json(outputs.attributes(each, charge, arrays, dataset))
+            _create({**arrays, **_first_stages(plan, dataset.rows)})
     except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
         raise ConfigError(
             f"What this release states of itself cannot be written ({type(error).__name__})",
@@ -76,6 +78,22 @@ def require_no_time_of_day(stated: bytes) -> None:
             "No release holds a time of day, since a resumed run writes the same bytes",
             "Leave the time out of names, texts and values of the config, or write it in another form",
         )
+
+
+def _last_stages(plan: Plan) -> list[Plan]:
+    """The plan, or the furthest that a night which learns can come to: its numbers are monotone between them."""
+    learning = plan.designed.learning
+    return [plan] if learning is None else [plan, *map(plan.of_last_stage, learning.extremes())]
+
+
+def _first_stages(plan: Plan, rows: int) -> ReleaseArrays:
+    """Arrays of first stages whose counts and sums are zero."""
+    learning = plan.designed.learning
+    if learning is None:
+        return {}
+    pilot, rings = (np.zeros(each.design.shape, dtype=np.int64) for each in (learning.pilot, learning.rings))
+    with np.errstate(all="ignore"):
+        return learning.arrays(pilot, rings, rows)
 
 
 def _stand_in(plan: Plan, rows: int) -> ReleaseArrays:

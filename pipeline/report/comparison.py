@@ -24,6 +24,7 @@ from blockveil.engine.estimates.bands import GaussianNoise, LaplaceSums
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.ledger.difference import differences
+from blockveil.pipeline.report import learned_shape
 from blockveil.pipeline.report.alone import NoiseAlone, laplace_rate
 from blockveil.pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
 from blockveil.pipeline.report.facts import Facts
@@ -254,15 +255,14 @@ def _refusal(value: str, rule: str, remedy: str) -> CannotCompare:
 
 def _public(facts: Facts) -> dict[str, Any]:
     found = {name: facts.attributes[name] for name in _COMPARED if name in facts.attributes}
-    mechanism = dict(found.get("mechanism", {}))
     # Follow from the rest; the comparison of mechanisms is long.
-    for derived in ("compared", "least_error", "algorithms", "loss"):
-        mechanism.pop(derived, None)
+    derived = ("compared", "least_error", "algorithms", "loss")
+    mechanism = {key: value for key, value in found.get("mechanism", {}).items() if key not in derived}
     found["guarantee"] = {k: v for k, v in found["guarantee"].items() if k not in ("loss", "sentence")}
     if "contribution" in found["guarantee"]:  # sentences follow from the rest
-        contribution = found["guarantee"]["contribution"]
-        from_others = ("sentence", "not_protected")
-        found["guarantee"]["contribution"] = {k: v for k, v in contribution.items() if k not in from_others}
+        contribution = found["guarantee"]["contribution"].items()
+        found["guarantee"]["contribution"] = {k: v for k, v in contribution if k not in ("sentence", "not_protected")}
+    found["query"] = learned_shape.asked(facts.attributes)
     return {**found, "mechanism": mechanism, "algorithms": facts.attributes["mechanism"].get("algorithms", {})}
 
 
@@ -273,7 +273,7 @@ def _warnings(a: Facts, b: Facts) -> list[str]:
         for facts in (a, b)
         if not facts.reliable
     ]
-    if a.attributes["query"] != b.attributes["query"]:
+    if learned_shape.asked(a.attributes) != learned_shape.asked(b.attributes):
         found.append("The two queries differ, so values can differ without any change of the data: see below.")
     return found
 

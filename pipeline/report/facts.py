@@ -13,7 +13,7 @@ from blockveil.engine.estimates.matrices import Estimate
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan.mechanisms_compared import compared_text
-from blockveil.pipeline.report import after, bounds_table, totals_table
+from blockveil.pipeline.report import after, bounds_table, learned_shape, totals_table
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
 from blockveil.pipeline.report.released_moments import correlation_of
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
@@ -158,6 +158,7 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
         lines.append(("Records", f"{number(count)}{noise}"))
     lines += [("Beyond two deviations", beyond_two(facts))]
     lines += _whole(facts.attributes.get("error"))
+    lines += learned_shape.lines(facts.attributes)
     if "not_in_standard_deviations" in facts.attributes["mechanism"]:
         lines.append(("Beyond the noise", facts.attributes["mechanism"]["not_in_standard_deviations"]))
     lines += [*directions_line(facts), *after.sentence(facts.attributes.get("error") or {})]

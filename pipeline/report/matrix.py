@@ -176,9 +176,14 @@ class ReleasedMatrix:
         return None if name not in self._arrays else np.asarray(self._arrays[name][...])
 
     def vectors(self) -> dict[str, tuple[Array, Array]]:
-        """Other released numbers and lists with their noise, such as a mean, by name."""
-        found = {}
+        """Other released numbers and lists with their noise, such as a mean, by name.
+
+        Those of stages by which the shape was learned are about a centre of their own, and no answer.
+        """
+        found, stages = {}, tuple(f"{stage}_" for stage in self.attributes.get("learned", {}).get("stages", ()))
         for name, array in self._arrays.items():
+            if stages and name.startswith(stages):
+                continue
             noise = self._arrays.get(f"{name}_standard_deviation")
             if name != self.kind and noise is not None and len(array.shape) < 2:
                 found[name] = (np.asarray(array[...], np.float64), np.asarray(noise[...], np.float64))

@@ -20,7 +20,7 @@ from blockveil.pipeline.verification.released_directions import drawn, leading
 from blockveil.pipeline.verification.released_gradients import gradients
 from blockveil.pipeline.verification.stated_grid import WINDOW, StatedGrid, Values, same
 from blockveil.pipeline.verification.stated_noise import replaces
-from blockveil.pipeline.verification.stated_rounding import coordinate_units, stated_rounding
+from blockveil.pipeline.verification.stated_rounding import StatedRounding, coordinate_units, stated_rounding
 from blockveil.pipeline.verification.table_arrays import histograms, tables
 
 _MOST_EIGENVALUES = 512
@@ -81,6 +81,7 @@ class ArrayCheck(CheckedArrays):
         unscaled = self.mechanism["mechanism"] in _UNSCALED
         grid = self.grid((lead + scale.size,) * 2, lead, unscaled=unscaled)
         grid = self._rounded(grid, (geometry, geometry), (lead, lead))
+        grid = self._shortened(grid, scale.size) if "shortened" in self.arrays else grid
         self._kept_noise(grid, scale, lead)
         if "second_moment" in self.arrays:
             self._answer("second_moment", grid, (scale, scale), lead)
@@ -151,6 +152,16 @@ class ArrayCheck(CheckedArrays):
         products: bool = True,
     ) -> StatedGrid:
         return replace(grid, rounding=stated_rounding(self.stated, sides, leads, products=products))
+
+    def _shortened(self, grid: StatedGrid, features: int) -> StatedGrid:
+        """With what shortening to a learned ellipsoid adds to errors, by the share that is released."""
+        share, radius = float(self.read("shortened", ())), float(self.stated["learned"]["radius"])
+        self.require("shortened", 0.0 <= share < float("inf"))
+        count = max(float(self.read("count", ())), 1.0)
+        of_sum = count * 0.3 * share * np.sqrt(features) / radius**2
+        second = (count * 0.45 * share / radius**2 - 2.0 * of_sum) / of_sum**2 if of_sum > 0.0 else 0.0
+        by_coordinate = np.append(0.0, np.full(features, of_sum))
+        return replace(grid, rounding=StatedRounding(by_coordinate, by_coordinate, second))
 
     def _answer(self, name: str, grid: StatedGrid, scales: tuple[Values, Values], lead: int) -> None:
         """A matrix of the answer, and the deviations of its noise where they are stored."""

@@ -37,6 +37,7 @@ from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import Moved, stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
 from blockveil.pipeline.verification.stated_sentence import sentence_holds
+from blockveil.pipeline.verification.stated_stages import Stages
 
 _NOTHING = Evidence()
 _ROUNDING = 1.0 + 1e-12
@@ -117,6 +118,7 @@ def verify(place: Location, given: Evidence = _NOTHING, root: Location | None = 
         _found_of(_by_records(release), stated),
         _found_of(_unit, stated),
         _found_of(_by_arrays(release), stated),
+        *([_found_of(_by_stages(release), stated)] if "learned" in stated else []),
         _signature(stated, given.key),
         *([_found_of(_by_proofs(given), stated)] if given.proofs else []),
         *([_approval(stated, given.officers)] if given.officers or "approval" in stated else []),
@@ -268,6 +270,7 @@ def _by_arrays(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
         """What has noise lies on its steps, and standard deviations are those of the stated noise."""
         # What a reader computes of them is not stored, and what it follows from is looked at.
         stored = {name: array for name, array in release.arrays.items() if not isinstance(array, DerivedDeviations)}
+        stored = Stages(stated, stored).last
         found = ArrayCheck(stated, stored)
         try:
             found.run()
@@ -284,6 +287,21 @@ def _by_arrays(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
         return Finding("Arrays", True, one_line(f"{words}; not checked: {rest}" if rest else words))
 
     return _arrays
+
+
+def _by_stages(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
+    """Check of the stages before the answer, by which its shape was learned."""
+
+    def _stages(stated: Mapping[str, Any]) -> Finding:
+        """Their noise, sensitivities and arrays are what they state, and all of them together lose what is promised."""
+        try:
+            failure = Stages(stated, release.arrays).failure()
+        except (OtherArray, KeyError) as problem:
+            failure = one_line(f"they do not state or hold {problem}")
+        radius = f"records are in the {stated['learned']['chosen']} that the first two gave"
+        return Finding("Stages", failure is None, failure or f"three under one promise; {radius}")
+
+    return _stages
 
 
 def _by_reason(reasons: Mapping[str, str]) -> list[tuple[str, list[str]]]:

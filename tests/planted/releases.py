@@ -35,6 +35,55 @@ MUTANTS = (
         ),
     ),
     *of(
+        "tests/engine/answers/test_learned_spread.py",
+        (
+            "test_one_record_moves_the_sums_by_no_more_than_their_sensitivity",
+            "blockveil.engine.answers.learned_spread:SpreadSums.partial",
+            "np.rint(2.0 * integers * integers / largest) - largest",
+            "np.rint(2.2 * integers * integers / largest) - largest",
+        ),
+        (
+            "test_a_record_is_in_one_ring_wherever_they_lie",
+            "blockveil.engine.answers.learned_spread:RingCounts.partial",
+            "np.searchsorted(inner, squared)",
+            "np.concatenate([np.searchsorted(inner, squared), np.searchsorted(inner, squared / 4)])",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_learning_stages.py",
+        (
+            "test_the_charge_is_fixed_before_the_records_are_seen",
+            "blockveil.pipeline.plan.learning:Learning.loss",
+            "GaussianDP(max(each.mu for each in last))",
+            "GaussianDP(min(each.mu for each in last) * 0.9)",
+        ),
+        (
+            "test_each_stage_has_noise_of_its_own_that_all_before_it_decides",
+            "blockveil.pipeline.releases.learning_stages:_bound",
+            "return number + found.digest()",
+            "return number",
+        ),
+        (
+            "test_no_stage_draws_from_the_key_of_another",
+            "blockveil.engine.noise.discrete_gaussian:NoiseKey.of_stage",
+            'return NoiseKey(HKDF(hashes.SHA256(), 32, salt=None, info=b"blockveil stage 1" + context)'
+            ".derive(self._secret))",
+            "return self",
+        ),
+        (
+            "test_missing_values_are_found_before_anything_is_committed",
+            "blockveil.pipeline.releases.learning_stages:learn",
+            'tell("learning where records lie", None)',
+            "commit()",
+        ),
+        (
+            "test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage",
+            "blockveil.pipeline.plan.designing:Designed.charge",
+            "self.learning.loss",
+            "self.answer.design.loss",
+        ),
+    ),
+    *of(
         "tests/pipeline/releases/test_continual.py",
         (
             "test_all_nights_are_paid_by_the_first_and_each_has_a_key_of_its_own",
@@ -154,7 +203,7 @@ MUTANTS = (
         ),
         (
             "test_records_that_change_before_a_lost_part_is_read_again_are_never_released",
-            "blockveil.pipeline.releases.charged_steps:measure",
+            "blockveil.pipeline.releases.charged_steps:_answered",
             "dataset.check_unchanged(committed=True)",
             "pass",
         ),

@@ -1,0 +1,141 @@
+"""What a night asks of its records before its answer, where it learns the shape of the noise: sums and rings.
+
+Both are questions like others, of which only the reading is their own: totals over the features and their squares, and
+counts by distance. So their noise, their proofs and their checks are those of totals and of counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from blockveil.engine.answers.counts import CountQuery
+from blockveil.engine.answers.learned_spread import RingCounts, SpreadSums, ring_edges
+from blockveil.engine.answers.value_cells import Edges, Missing, Outside
+from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.records.geometry import Box, Ellipsoid, Vector
+from blockveil.engine.records.quantiser import Quantiser
+from blockveil.engine.sensitivity.problems import Counts, Totals
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.geometry_section import AxisFeature, BoxGeometry, EllipsoidGeometry
+from blockveil.pipeline.config.query_sections import MomentSection
+from blockveil.pipeline.questions.cells import CellsQuestion
+from blockveil.pipeline.questions.totals import TotalsQuestion
+
+_LARGEST = 2**15 - 1
+_RING = "distance"
+
+
+@dataclass(frozen=True, eq=False)
+class LearningQuestions:
+    """The questions of the first two stages.
+
+    Attributes
+    ----------
+    asked
+        The covariance that the night is for.
+    shape
+        The box that it declares.
+    pilot
+        Number of records, sums of the features and of their squares in half widths.
+    rings
+        Number of records by their distance, in units of the learned axes.
+    """
+
+    asked: MomentSection
+    shape: BoxGeometry
+    pilot: TotalsQuestion
+    rings: CellsQuestion
+
+    @classmethod
+    def of(cls, loaded: LoadedConfig) -> LearningQuestions | None:
+        """Questions of a config; None where it declares its shape itself."""
+        asked = loaded.config.query
+        if not isinstance(asked, MomentSection) or not isinstance(asked.geometry, BoxGeometry):
+            return None
+        if asked.geometry.learn is None:
+            return None
+        neighbours = loaded.config.privacy.neighbours
+        rings = CountQuery((Edges(ring_edges(len(asked.columns))),), Outside.CLIP, Missing.REFUSE)
+        counts = Counts(rings.shape, neighbours, asked.rows_at_most, (), 1)
+        pilot = _pilot(asked, asked.geometry, neighbours)
+        return cls(asked, asked.geometry, pilot, CellsQuestion(counts, rings, (_RING,)))
+
+    @property
+    def middle(self) -> Vector:
+        """Middle of the box, raw units."""
+        return self.pilot.query.quantiser.coordinates.origin[: len(self.asked.columns)]
+
+    @property
+    def half_widths(self) -> Vector:
+        """Half widths of the box, raw units."""
+        return self.pilot.query.quantiser.coordinates.scale[: len(self.asked.columns)]
+
+    def ring_counts(self, centre: Vector, axes: Vector) -> RingCounts:
+        """How records are counted by their distance.
+
+        Parameters
+        ----------
+        centre, axes
+            Where distances are taken from, and their units, raw, shape (d,) each.
+        """
+        furthest = float(ring_edges(centre.size)[-1])
+        shape = Ellipsoid(centre, axes * furthest)
+        return RingCounts(Quantiser(shape.coordinates(), _LARGEST, False, _stand_in(self.asked)))
+
+    def with_shape(self, loaded: LoadedConfig, centre: Vector, semi_axes: Vector) -> LoadedConfig:
+        """The config with an ellipsoid in place of its box; parameters in raw units, shape (d,) each."""
+        features = tuple(
+            AxisFeature(name=each.name, origin=float(middle), semi_axis=float(length), impute=each.impute)
+            for each, middle, length in zip(self.shape.features, centre, semi_axes, strict=True)
+        )
+        shape = EllipsoidGeometry(kind="ellipsoid", shape="diagonal", features=features)
+        query = self.asked.model_copy(update={"geometry": shape})
+        config = loaded.config.model_copy(update={"query": query})
+        return LoadedConfig(config, loaded.path, loaded.overrides)
+
+    def stated_pilot(self) -> dict[str, Any]:
+        """The pilot as a release states queries."""
+        coordinates, names = self.pilot.coordinates, self.pilot.features
+        features = [
+            {"name": name, "lower": float(low), "upper": float(high)}
+            for name, low, high in zip(names, coordinates.lower, coordinates.upper, strict=True)
+        ]
+        return {
+            "kind": "totals",
+            "rows_at_most": self.asked.rows_at_most,
+            "missing": self.asked.missing,
+            "quantisation_bits": _LARGEST.bit_length() + 1,
+            "geometry": {"kind": "box", "origin": "midpoint", "features": features},
+        }
+
+    def stated_rings(self) -> dict[str, Any]:
+        """The rings as a release states queries."""
+        return {
+            "kind": "counts",
+            "rows_at_most": self.asked.rows_at_most,
+            "missing": "refuse",
+            "outside": "clip",
+            "axes": [{"name": _RING, "edges": ring_edges(len(self.asked.columns)).tolist()}],
+        }
+
+
+def _stand_in(asked: MomentSection) -> Vector | None:
+    if asked.missing != "impute":
+        return None
+    return np.array([feature.impute for feature in asked.geometry.features], dtype=np.float64)
+
+
+def _pilot(asked: MomentSection, shape: BoxGeometry, neighbours: Neighbours) -> TotalsQuestion:
+    lower, upper = np.array(shape.spans(), dtype=np.float64).T
+    zeros, ones = np.zeros(lower.size), np.ones(lower.size)
+    records = Box(lower, upper, (lower + upper) / 2.0).coordinates()
+    both = np.concatenate([lower, zeros]), np.concatenate([upper, ones])
+    coordinates = Box(*both, (both[0] + both[1]) / 2.0).coordinates()
+    quantiser = Quantiser(coordinates, _LARGEST, neighbours is Neighbours.ADD_REMOVE, None)
+    problem = Totals(coordinates.body, coordinates.scale, neighbours, _LARGEST, asked.rows_at_most)
+    names = (*asked.columns, *(f"{name} squared" for name in asked.columns))
+    query = SpreadSums(quantiser, Quantiser(records, _LARGEST, False, _stand_in(asked)))
+    return TotalsQuestion(problem, query, names)

@@ -1,0 +1,32 @@
+"""Where a night found its records, and what that costs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from blockveil.pipeline.base.written_numbers import number
+
+
+def asked(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The query as it was declared: where a night learned its shape, with the box of its config."""
+    learned = attributes.get("learned")
+    return {**attributes["query"], **({} if learned is None else {"geometry": learned["declared"]})}
+
+
+def lines(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Lines (what, value) of the shape that was learned, if one was."""
+    learned = attributes.get("learned")
+    if learned is None:
+        return []
+    if learned["chosen"] == "box":
+        return [("Shape", "the declared box, where the error is expected to be smaller than in an ellipsoid")]
+    share, deviation = 100.0 * learned["shortened"], 100.0 * learned["shortened_standard_deviation"]
+    return [
+        (
+            "Shape",
+            f"an ellipsoid that was learned for {learned['for']}s; {number(share)} % of the records, with noise of "
+            f"standard deviation {number(deviation)} %, were shortened to it, and all standard deviations include what "
+            "that is expected to take",
+        )
+    ]

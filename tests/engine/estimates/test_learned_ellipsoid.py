@@ -1,0 +1,108 @@
+"""The ellipsoid that is learned: where records lie, and as far out as noise and shortening together cost least."""
+
+import numpy as np
+import pytest
+
+from blockveil.engine.answers.learned_spread import ring_edges
+from blockveil.engine.estimates.learned_ellipsoid import (
+    LEAST_DEVIATION,
+    OF_MEANS,
+    OF_PRODUCTS,
+    Shortening,
+    box_error,
+    chosen_radius,
+    learned_axes,
+)
+
+RNG = np.random.default_rng(8)
+
+
+def counted(lengths, dimension):
+    edges = ring_edges(dimension)
+    return np.histogram(np.clip(lengths, 0, edges[-1]), edges)[0].astype(float)
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_axes_are_powers_of_the_spread_in_which_usual_records_have_the_length_of_the_root_of_the_dimension(power):
+    deviation, mean = np.array([0.02, 0.1, 0.3]), np.array([0.5, 0.0, -0.4])
+    found = learned_axes(mean, deviation**2 + mean**2, np.zeros(3), power, np.ones(3))
+    assert np.allclose(found.centre, mean)
+    assert np.ptp(found.axes / deviation**power) < 1e-12
+    assert np.sum(deviation**2 / found.axes**2) == pytest.approx(3.0)
+
+
+def test_axes_for_raw_units_follow_the_raw_spread():
+    deviation, widths = np.array([0.1, 0.1]), np.array([1.0, 100.0])
+    found = learned_axes(np.zeros(2), deviation**2, np.zeros(2), 0.5, widths)
+    raw = found.axes * widths
+    assert raw[1] / raw[0] == pytest.approx(10.0)  # of deviations that are a hundredfold
+
+
+def test_what_noise_hides_is_taken_for_as_wide_as_the_noise():
+    found = learned_axes(np.full(2, 3.0), np.array([-1.0, 0.2]), np.full(2, 0.01), 1.0, np.ones(2))
+    assert np.all(np.abs(found.centre) <= 1.0)
+    assert np.all(found.axes > 0)
+    narrow = learned_axes(np.zeros(2), np.array([0.0, 0.25]), np.zeros(2), 1.0, np.ones(2))
+    assert narrow.axes[0] / narrow.axes[1] == pytest.approx(LEAST_DEVIATION / 0.5)
+
+
+def test_a_radius_weighs_noise_against_what_it_shortens():
+    lengths = np.linalg.norm(RNG.normal(size=(20_000, 9)), axis=1)
+    radii = [chosen_radius(counted(lengths, 9), 1.0, 20_000, 9, noise).radius for noise in (1e-3, 1.0, 100.0, 1e4)]
+    assert radii == sorted(radii, reverse=True)
+    assert radii[0] >= lengths.max() * 0.8
+    assert radii[-1] < np.median(lengths)
+
+
+def test_a_ring_that_noise_made_does_not_move_the_radius():
+    counts = counted(np.linalg.norm(RNG.normal(size=(20_000, 9)), axis=1), 9)
+    alone = chosen_radius(counts, 30.0, 20_000, 9, 50.0)
+    counts[-2] += 3.9 * 30.0
+    beside = chosen_radius(counts, 30.0, 20_000, 9, 50.0)
+    assert beside.radius == alone.radius
+    assert beside.shortened > alone.shortened  # the share that is stated has every ring
+    counts[-2] += 20_000
+    assert chosen_radius(counts, 30.0, 40_000, 9, 50.0).radius > alone.radius
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy", "skewed"])
+def test_what_shortening_takes_is_of_the_stated_size(kind):
+    mixed = RNG.normal(size=(8, 8)) / 3 + np.eye(8)
+    drawn = {
+        "normal": lambda: RNG.normal(size=(60_000, 8)),
+        "heavy": lambda: RNG.standard_t(3, size=(60_000, 8)),
+        "skewed": lambda: RNG.lognormal(0, 0.7, size=(60_000, 8)),
+    }[kind]() @ mixed
+    drawn = (drawn - drawn.mean(0)) / drawn.std(0)
+    lengths = np.linalg.norm(drawn, axis=1)
+    found = chosen_radius(counted(lengths, 8), 1.0, 60_000, 8, 600.0)
+    shortened = drawn * np.minimum(1.0, found.radius / lengths)[:, None]
+    assert found.shortened > 0.001
+    taken = drawn.T @ drawn / 60_000 - shortened.T @ shortened / 60_000
+    of_products, of_means = (float(np.sqrt(np.mean(each**2))) for each in (taken, shortened.mean(0)))
+    assert 0.3 * OF_PRODUCTS * found.lost <= of_products <= 1.6 * OF_PRODUCTS * found.lost
+    assert of_means <= 1.6 * OF_MEANS * found.lost * np.sqrt(8) / found.radius
+    shortening = Shortening(found.radius, found.lost, np.ones(8), np.full(8, 0.01))
+    seen = shortening.share(np.diag(shortened.T @ shortened) / 60_000 / found.radius**2, np.zeros(8))
+    assert seen >= found.lost
+    assert shortening.error(seen, 60_000).deviations()[2, 3] == pytest.approx(
+        60_000 * OF_PRODUCTS * seen / found.radius**2
+    )
+
+
+def test_a_few_far_records_that_rings_hide_show_where_variances_fall_behind():
+    shortening = Shortening(3.0, 0.01, np.ones(20), np.full(20, 0.02))
+    assert shortening.share(np.full(20, 0.8) / 9.0, np.zeros(20)) == pytest.approx(0.2, abs=0.01)
+    assert shortening.share(np.full(20, 1.0) / 9.0, np.zeros(20)) == pytest.approx(0.01, abs=1e-9)
+    assert shortening.share(np.full(20, 0.8) / 9.0, np.full(20, 10.0)) == 1.0  # whose noise hides it
+
+
+def test_the_box_has_the_smaller_error_where_records_fill_it_and_are_many():
+    width = np.full(4, 0.577)
+    lengths = np.linalg.norm(RNG.uniform(-1, 1, (10_000, 4)) / width, axis=1)
+    deviations = np.ones(4)
+    for records, wins in ((10_000, "box"), (10_000, "ellipsoid")):
+        scale = 1.0 if wins == "box" else 40.0
+        inside = box_error(deviations * scale, width if wins == "box" else width / 50, records)
+        ellipsoid = chosen_radius(counted(lengths, 4), 3.0, records, 4, 1.0).error
+        assert (inside < ellipsoid) == (wins == "box")

@@ -1,0 +1,298 @@
+"""A night that learns its shape: three stages under one charge, the same bits wherever it is finished, nothing told."""
+
+import json
+
+import numpy as np
+import pytest
+import zarr
+
+import blockveil as bv
+from blockveil.engine.guarantees.calibration import gaussian_mu
+from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.base.errors import ConfigError, DataError
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.learning import PILOT, RINGS
+from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.summary import describe
+from blockveil.pipeline.releases import learning_stages
+from blockveil.pipeline.releases.compute import ThreadCompute
+from blockveil.pipeline.releases.keys import KeyStore
+from blockveil.pipeline.releases.night import run_release
+from blockveil.pipeline.report import write_report
+from blockveil.pipeline.verification.verified import verify
+from tests import support
+from tests.pipeline.releases.test_release import NIGHT, bits, charges, no_trace, quiet, run, spent
+
+ROWS = 6_000
+MIX = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [-0.5, 0.5, 0.7]])
+DRAWN = np.random.default_rng(2).normal(size=(ROWS, 3)) @ MIX.T
+VALUES = np.array([45.0, 60_000.0, 8_000.0]) + DRAWN * [4.0, 9_000.0, 11_000.0]
+
+
+EPSILON = 5.0
+
+
+def learning(folder, aim="correlation", values=VALUES, **more):
+    loaded = support.prepare(folder, values=values, budget=60.0, **{"epsilon": EPSILON, **more})
+    text = loaded.path.read_text().replace('origin = "midpoint"', f'origin = "midpoint"\nlearn = "{aim}"')
+    loaded.path.write_text(text)
+    return load_config(loaded.path)
+
+
+def attributes(outcome):
+    return zarr.open_group(outcome.path, mode="r").attrs.asdict()
+
+
+def correlations(outcome):
+    matrix = zarr.open_group(outcome.path, mode="r")["covariance"][...]
+    with np.errstate(invalid="ignore"):
+        return matrix / np.sqrt(np.outer(np.diag(matrix), np.diag(matrix)))
+
+
+@pytest.mark.parametrize("aim", ["correlation", "covariance"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_a_night_that_learns_is_charged_once_for_less_error_and_verifies(tmp_path, aim, neighbours):
+    loaded = learning(tmp_path, aim, neighbours=neighbours)
+    outcome = run(loaded)
+    assert len(charges(loaded)) == 1
+    assert spent(loaded) == pytest.approx(gaussian_mu(EPSILON, 1e-6), rel=1e-6)
+    learned = attributes(outcome)["learned"]
+    assert learned["chosen"] == "ellipsoid"
+    assert np.max(np.abs(correlations(outcome) - np.corrcoef(VALUES.T))) < 0.15
+    loaded.path.write_text(loaded.path.read_text().replace(f'learn = "{aim}"\n', "").replace("covariance", "boxed", 1))
+    boxed = run(load_config(loaded.path))
+    error = np.abs(np.nan_to_num(correlations(boxed), nan=1.0) - np.corrcoef(VALUES.T))
+    assert np.max(error) > 3 * np.max(np.abs(correlations(outcome) - np.corrcoef(VALUES.T)))
+    found = {finding.what: finding for finding in verify(outcome.path).findings}
+    assert all(finding.holds is not False for finding in found.values()), found
+    assert found["Stages"].holds
+    assert found["Arrays"].holds
+    no_trace(loaded)
+
+
+def test_standard_errors_hold_what_shortening_takes_beside_the_noise(tmp_path):
+    rng = np.random.default_rng(5)
+    values = np.array([45.0, 60_000.0, 8_000.0]) + (rng.standard_t(3, (ROWS, 3)) @ MIX.T) * [3.0, 8_000.0, 9_000.0]
+    loaded, scores, shortened = learning(tmp_path, values=values), [], []
+    bounds = np.array([[0, 0, -500_000], [120, 1_000_000, 500_000]])
+    truth = np.cov(np.clip(values, *bounds).T, bias=True)
+    for day in range(20, 26):
+        group = zarr.open_group(run(loaded, NIGHT.replace(day=day)).path, mode="r")
+        error = (group["covariance"][...] - truth) / group["covariance_standard_deviation"][...]
+        scores.append(error[np.triu_indices(3)])
+        shortened.append(group.attrs["learned"]["shortened"])
+    assert np.mean(shortened) > 0
+    assert np.sqrt(np.mean(np.square(scores))) < 3.0
+
+
+def test_records_that_fill_their_bounds_stay_in_the_box(tmp_path):
+    values = np.random.default_rng(3).uniform([0, 0, -500_000], [120, 1_000_000, 500_000], (9_000, 3))
+    loaded = learning(tmp_path, "covariance", values, epsilon=8.0)
+    outcome = run(loaded)
+    stated = attributes(outcome)
+    assert stated["learned"]["chosen"] == "box"
+    assert stated["query"]["geometry"]["kind"] == "box"
+    assert all(finding.holds is not False for finding in verify(outcome.path).findings)
+
+
+class Stopped(BaseException):
+    """A process that ends here."""
+
+
+class TestKilledAtAnyStage:
+    """Whatever ends an attempt, the next has the same bits for the same charge; before the pilot it costs nothing."""
+
+    @pytest.fixture
+    def whole(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("blockveil.pipeline.releases.keys.token_bytes", lambda size: bytes(range(size)))
+        folder = tmp_path / "whole"
+        folder.mkdir()
+        return bits(run(learning(folder)))
+
+    @pytest.mark.parametrize("stop", range(1, 7))
+    def test_the_night_is_finished_with_the_bits_of_one_that_nothing_ended(self, tmp_path, whole, stop):
+        folder = tmp_path / "killed"
+        folder.mkdir()
+        loaded, calls = learning(folder), []
+
+        class Killed(ThreadCompute):
+            def hold(self, graph, progress):
+                self.count()
+                return super().hold(graph, progress)
+
+            def stream(self, values, consume, progress):
+                self.count()
+                super().stream(values, consume, progress)
+
+            def count(self):
+                calls.append(1)
+                if len(calls) == stop:
+                    raise Stopped
+
+        with pytest.raises(Stopped):
+            run(loaded, compute=Killed(2))
+        after = spent(loaded)
+        assert (after == 0.0) == (stop == 1)
+        outcome = run(loaded)
+        assert bits(outcome) == whole
+        assert spent(loaded) == pytest.approx(gaussian_mu(EPSILON, 1e-6), rel=1e-6)
+        assert len([each for each in Ledger(loaded.ledger_url).history() if each.kind == "COMMITTED"]) == 1
+        assert KeyStore(loaded.keys_root).list() == []
+
+
+def test_each_stage_has_noise_of_its_own_that_all_before_it_decides(tmp_path, monkeypatch):
+    keys, drawn = [], NoiseKey.of_stage
+
+    def of_stage(key, context):
+        keys.append(context)
+        return drawn(key, context)
+
+    monkeypatch.setattr(NoiseKey, "of_stage", of_stage)
+    monkeypatch.setattr("blockveil.pipeline.releases.keys.token_bytes", lambda size: bytes(range(size)))
+    first, second = [], []
+    for found, values in ((first, VALUES), (second, VALUES + np.array([0.0, 0.0, 1.0]))):
+        folder = tmp_path / str(len(found) + (found is second))
+        folder.mkdir(parents=True, exist_ok=True)
+        run(learning(folder, values=values))
+        found += keys
+        keys.clear()
+    assert len(set(first)) == 3
+    assert first[0] == second[0]  # the pilot's is bound by the plan, which holds the records' fingerprint
+    assert first[1] != second[1]
+    assert first[2] != second[2]
+
+
+def test_no_stage_draws_from_the_key_of_another(tmp_path, monkeypatch):
+    used = []
+    release = NoiseDesign.release
+
+    def kept(design, key, exact, block=None):
+        used.append((design.shape, id(key)))
+        return release(design, key, exact, block)
+
+    monkeypatch.setattr(NoiseDesign, "release", kept)
+    run(learning(tmp_path))
+    by_stage = {}
+    for shape, key in used:
+        by_stage.setdefault(shape, set()).add(key)
+    assert sorted(by_stage) == [(1, 7), (1, 24), (4, 4)]
+    assert len(set.union(*by_stage.values())) == 3
+
+
+def test_missing_values_are_found_before_anything_is_committed(tmp_path):
+    values = VALUES.copy()
+    values[17, 1] = np.nan
+    loaded = learning(tmp_path, values=values)
+    with pytest.raises(DataError):
+        run(loaded)
+    assert spent(loaded) == 0.0
+    no_trace(loaded)
+
+
+def test_the_charge_is_fixed_before_the_records_are_seen(tmp_path):
+    plan = make_plan(learning(tmp_path), NIGHT)
+    stages = plan.designed.learning
+    parts = [stages.pilot.design.loss.mu, stages.rings.design.loss.mu, plan.design.loss.mu]
+    assert sum(mu**2 for mu in parts) <= plan.charge.mu**2
+    assert parts[0] ** 2 / plan.charge.mu**2 == pytest.approx(PILOT, rel=1e-3)
+    assert parts[1] ** 2 / plan.charge.mu**2 == pytest.approx(RINGS, rel=1e-3)
+    assert stages.ellipsoid.loss.mu <= plan.design.loss.mu * (1 + 1e-9)
+    assert plan.charge.delta(EPSILON) <= 1e-6
+    for last in stages.extremes():
+        assert plan.of_last_stage(last).digest == plan.digest
+        assert plan.of_last_stage(last).charge == plan.charge
+    said = dict(describe(plan, None))
+    assert "7 % of mu squared" in said["Learns"]
+
+
+def test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage(tmp_path):
+    loaded = learning(tmp_path)
+    loaded.path.write_text(loaded.path.read_text().replace("[mechanism]", "rows_per_unit = 3\n\n[mechanism]"))
+    plan = make_plan(load_config(loaded.path), NIGHT)
+    stages = plan.designed.learning
+    row = sum(each.loss.mu**2 for each in (stages.pilot.design, stages.rings.design, stages.ellipsoid)) ** 0.5
+    assert plan.charge.mu == pytest.approx(3 * row, rel=1e-9)
+    assert plan.charge.mu <= gaussian_mu(EPSILON, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('kind = "covariance"', 'kind = "second-moment"'),
+        ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "gaussian"'),
+        ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "auto"\nminimise = "total"'),
+        ('learn = "correlation"', 'learn = "correlation"\nnorm_at_most = 10.0'),
+        ('"relative-error"', "{ age = 1.0, income = 1.0, debt = 2.0 }"),
+        ("[compute]", "[continual]\nfirst = 2026-11-20\nnights = 3\n\n[compute]"),
+    ],
+)
+def test_what_has_no_learned_ellipsoid_is_refused_by_name(tmp_path, old, new):
+    loaded = learning(tmp_path)
+    loaded.path.write_text(loaded.path.read_text().replace(old, new))
+    with pytest.raises(ConfigError, match="learn"):
+        load_config(loaded.path)
+
+
+def test_a_guarantee_without_room_for_three_stages_is_refused(tmp_path):
+    loaded = learning(tmp_path)
+    loaded.path.write_text(loaded.path.read_text().replace("epsilon = 5.0", "epsilon = 1e-6"))
+    with pytest.raises(ConfigError, match=r"larger|delta"):
+        make_plan(load_config(loaded.path), NIGHT)
+
+
+def test_workers_learn_the_same_as_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr("blockveil.pipeline.releases.keys.token_bytes", lambda size: bytes(range(size)))
+    found = []
+    for blocks, threads in ((50, 1), (977, 2)):
+        folder = tmp_path / str(blocks)
+        folder.mkdir()
+        loaded = learning(folder)
+        loaded.path.write_text(loaded.path.read_text().replace("block_rows = 50", f"block_rows = {blocks}"))
+        found.append(bits(run(load_config(loaded.path), compute=ThreadCompute(threads))))
+    assert found[0] == found[1]
+
+
+def test_nothing_of_the_records_is_told_while_it_learns(tmp_path):
+    told = []
+    run_release(make_plan(learning(tmp_path), NIGHT), ThreadCompute(1), "test", lambda *said: told.append(said))
+    stages = [what for what, _ in told]
+    assert stages.index("learning where records lie") < stages.index("committing the charge")
+    assert stages.index("committing the charge") < stages.index("learning how far records spread")
+    assert not any(character.isdigit() for what, _ in told for character in what)
+
+
+def test_readers_find_the_shape_and_its_cost(tmp_path):
+    outcome = run(learning(tmp_path))
+    page = write_report(outcome.path)
+    assert page
+    written = json.loads(next(outcome.path.parent.glob("*.report.json")).read_text())
+    assert "were shortened to it" in dict(written["in_words"])["Shape"]
+    release = bv.open(outcome.path)
+    assert not np.isnan(np.asarray(release.correlation)).any()
+    assert "radius" in release.attributes["learned"]
+
+
+@pytest.mark.parametrize("bound", [1e29, 1e-29])
+def test_far_bounds_are_refused_or_released(tmp_path, bound):
+    loaded = learning(tmp_path)
+    text = loaded.path.read_text().replace("upper = 1_000_000", f"upper = {bound!r}")
+    loaded.path.write_text(text)
+    try:
+        plan = make_plan(load_config(loaded.path), NIGHT)
+    except ConfigError:
+        return
+    outcome = run_release(plan, ThreadCompute(1), "test", quiet)
+    assert verify(outcome.path).findings[2].holds
+
+
+def test_a_stage_that_is_seen_with_other_integers_has_other_noise():
+    released, other = np.array([[1, 2, 3]]), np.array([[1, 2, 4]])
+    axes = np.array([0.5])
+    assert learning_stages._bound(b"2", released, axes) == learning_stages._bound(b"2", released.copy(), axes)
+    assert learning_stages._bound(b"2", released, axes) != learning_stages._bound(b"2", other, axes)
+    assert learning_stages._bound(b"2", released, axes) != learning_stages._bound(
+        b"2", released, axes * (1 + 1e-16 * 4)
+    )
+    assert learning_stages._bound(b"2", released, axes) != learning_stages._bound(b"3", released, axes)

@@ -1,0 +1,71 @@
+"""Stages of a night that learned its shape: whatever of them is not as stated is found by the release alone."""
+
+import copy
+
+import numpy as np
+import pytest
+import zarr
+
+from blockveil.pipeline.verification.checked_arrays import OtherArray
+from blockveil.pipeline.verification.stated_stages import Stages
+from blockveil.pipeline.verification.verified import verify
+from tests.pipeline.releases.test_learning_stages import learning
+from tests.pipeline.releases.test_release import run
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """Attributes and arrays of a night that learned an ellipsoid."""
+    outcome = run(learning(tmp_path_factory.mktemp("learned")))
+    group = zarr.open_group(outcome.path, mode="r")
+    assert all(finding.holds is not False for finding in verify(outcome.path).findings)
+    return group.attrs.asdict(), {name: array[...] for name, array in group.arrays()}
+
+
+def failure(stated, arrays):
+    try:
+        return Stages(stated, arrays).failure()
+    except (OtherArray, KeyError, TypeError, ValueError, ArithmeticError) as problem:
+        return str(problem)
+
+
+def scaled(table, key, factor):
+    table[key] *= factor
+
+
+def stage(stated, name):
+    return stated["learned"]["stages"][name]["mechanism"]
+
+
+FORGED = {
+    "less noise in the pilot": lambda stated, _: scaled(stage(stated, "pilot"), "scale", 0.9),
+    "less noise in the rings": lambda stated, _: scaled(stage(stated, "rings"), "scale", 0.9),
+    "a smaller sensitivity": lambda stated, _: scaled(stage(stated, "rings"), "sensitivity", 0.9),
+    "a smaller loss of a stage": lambda stated, _: scaled(stage(stated, "pilot")["loss"], "mu", 0.9),
+    "a promise without the pilot": lambda stated, _: scaled(stated["guarantee"]["loss"], "mu", 0.93**0.5),
+    "a promise without the rings": lambda stated, _: scaled(stated["guarantee"]["loss"], "mu", 0.98**0.5),
+    "a sampler that is nearer": lambda stated, _: scaled(stated["guarantee"]["loss"], "total_variation", 0.5),
+    "another radius": lambda stated, _: scaled(stated["learned"], "radius", 1.01),
+    "another centre": lambda stated, _: scaled(stated["query"]["geometry"]["features"][0], "origin", 1.001),
+    "another axis": lambda stated, _: scaled(stated["query"]["geometry"]["features"][1], "semi_axis", 1.001),
+    "narrower bounds": lambda stated, _: scaled(stated["learned"]["declared"]["features"][1], "upper", 0.5),
+    "a box": lambda stated, _: stated["learned"].update(chosen="box"),
+    "another aim": lambda stated, _: stated["learned"].update({"for": "covariance"}),
+    "no rings": lambda stated, _: stated["learned"]["stages"].pop("rings"),
+    "exact means": lambda _, arrays: arrays.update(pilot_mean=arrays["pilot_mean"] * (1 + 1e-6)),
+    "exact counts": lambda _, arrays: arrays.update(rings_counts=arrays["rings_counts"] + 0.3),
+    "less that was lost": lambda _, arrays: arrays.update(shortened=arrays["shortened"] / 2),
+    "one array less": lambda _, arrays: arrays.pop("pilot_totals"),
+    "one array more": lambda _, arrays: arrays.update(rings_secret=np.zeros(3)),
+}
+
+
+def test_what_was_released_holds(released):
+    assert failure(*released) is None
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_what_is_not_as_stated_is_found(released, forged):
+    stated, arrays = copy.deepcopy(released[0]), dict(released[1])
+    FORGED[forged](stated, arrays)
+    assert failure(stated, arrays) is not None
