@@ -112,7 +112,7 @@ def components(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEsti
     deviations, distance = _first_order(moments, values, vectors, count, scaled)
     found = wanted(moments.matrix[None])[0]
     variances, shares, *loadings = moments.stated_with_vectors(wanted, deviations, 2)
-    if not np.any(np.isfinite(variances)):
+    if scaled and not np.any(np.isfinite(variances)):
         return _shrunk(moments, count, scaled)
     return ComponentEstimates(
         Estimate(found[0], variances),
