@@ -33,6 +33,7 @@ from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.sampled_noise import Sampling
+from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.gradients import Gradients
 from blockveil.pipeline.releases.compute import Compute
@@ -40,6 +41,7 @@ from blockveil.pipeline.study.contributions import Row, rows_of_a_unit
 from blockveil.pipeline.study.frozen_outputs import ExactAnswer, exact_answer
 from blockveil.pipeline.study.replay_path import ReplayPath, throwaway_key
 from blockveil.pipeline.study.replayed import Replayed
+from blockveil.pipeline.study.replayed_stages import stage_losses
 
 Tell = Callable[[str, float | None], None]
 Released = NDArray[np.int64]
@@ -202,7 +204,10 @@ def _by_loss_in_training(path: ReplayPath[NoiseDesign], loss: PairLoss, tell: Te
 
 def _largest_share(path: ReplayPath[NoiseDesign], tell: Tell) -> tuple[float, Neighbouring]:
     """Largest loss of a pair over the charge, and the pair."""
-    course = path.course
+    course, learning = path.course, path.plan.designed.learning
+    if learning is not None:
+        pair = _by_all_stages(path, learning)
+        return pair.loss / _charged(path), pair
     if course is None:
         pair = _by_loss(path, path.units, lambda one, other: _loss(path.design, one - other), tell)[0]
         return pair.loss / _charged(path), pair
@@ -216,6 +221,14 @@ def _largest_share(path: ReplayPath[NoiseDesign], tell: Tell) -> tuple[float, Ne
     # Steps over samples are dominated by the mixture of both ends, this far apart (engine/answers/step_records.py).
     step = Step(PoissonGaussian(sampling.probability, 1.0 / pair.loss), sampling.steps)
     return dominating((step,)).mu / _charged(path), pair
+
+
+def _by_all_stages(path: ReplayPath[NoiseDesign], learning: Learning) -> Neighbouring:
+    """The pair of the largest loss in all stages of a night that learns its shape."""
+    loss, units = stage_losses(path, learning, throwaway_key(), _loss), path.units
+    places = combinations(range(len(units)), 2) if path.replaces else ((0, place) for place in range(1, len(units)))
+    pairs = (Neighbouring(loss(one, other), units[one], units[other]) for one, other in places)
+    return max(pairs, key=lambda pair: pair.loss)
 
 
 def _sampling(plan: Plan) -> Sampling:

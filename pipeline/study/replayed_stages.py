@@ -1,0 +1,64 @@
+"""The stages of a night that learns its shape under replay: a unit is in all of them.
+
+The second and the third stage are about what the first ones released, which is the same in both neighbours: what an
+attacker knows of the past. So each neighbour goes through them with the pilot, and the rings, of the first data set.
+The last stage is replayed in the ellipsoid, or the box, that these gave, and in the declared box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockveil.engine.answers.graph import Query
+from blockveil.engine.answers.layout import Tile
+from blockveil.engine.noise.design import NoiseDesign
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.plan.learning import Learning
+from blockveil.pipeline.questions.question import additive
+from blockveil.pipeline.study.replay_path import ReplayPath
+
+Released = NDArray[np.int64]
+Loss = Callable[[NoiseDesign, Released], float]
+
+_CHUNK_ROWS = 16
+
+
+def stage_losses(path: ReplayPath[Any], learning: Learning, key: NoiseKey, loss: Loss) -> Callable[[int, int], float]:
+    """Loss of two data sets in all stages together, by their places among those of a path.
+
+    Parameters
+    ----------
+    path
+        Makes the data sets, one for each contribution of a unit.
+    learning
+        The stages.
+    key
+        Of the noise, which is the same in both and cancels.
+    loss
+        Of a shift of the released integers of one stage.
+    """
+    every, stages = [path.records(unit) for unit in path.units], list[tuple[NoiseDesign, list[Released]]]()
+
+    def released(design: NoiseDesign, query: Query) -> list[Released]:
+        whole = [Tile((0, design.shape[0]), (0, design.shape[1]))]
+        exact = (query.partial(records, 0, len(records), _CHUNK_ROWS, whole)[0] for records in every)
+        found = [design.release(key, one) for one in exact]
+        stages.append((design, found))
+        return found
+
+    rows = len(every[0])
+    pilot = released(learning.pilot.design, learning.questions.pilot.query)[0]
+    rings = released(learning.rings.design, learning.questions.ring_counts(*learning.raw(learning.axes(pilot, rows))))
+    for plan in (path.plan, path.plan.of_last_stage(learning.learned(pilot, rings[0], rows))):
+        released(additive(plan.design), plan.question.query)
+
+    def together(one: int, other: int) -> float:
+        sizes = [loss(design, found[one] - found[other]) for design, found in stages]
+        return sqrt(sum(size**2 for size in sizes[:-2]) + max(sizes[-2:]) ** 2)
+
+    return together
