@@ -26,6 +26,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 _PAGE = 200
 _BEYOND = 10**9
@@ -130,7 +131,9 @@ def readable(read: Callable[[int, int], Sequence[Item]]) -> tuple[list[Item], in
 
 def _part(read: Callable[[int, int], Sequence[Item]], offset: int, size: int) -> tuple[list[Item], int]:
     try:
-        return list(read(size, offset)), 0
+        # What a server cannot show it cannot show a moment later either: each wait of a minute would be one in vain.
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: int(size == _PAGE)}):
+            return list(read(size, offset)), 0
     except PrefectHTTPStatusError as error:
         if not is_broken(error):
             raise

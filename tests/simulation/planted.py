@@ -94,10 +94,11 @@ MISTAKES = {
     "the name of the secret is not synced": Mistake(_KEYS + "_link", (("    sync(self._root)\n", ""),)),
     "the name of the key store is not synced": Mistake(_KEYS + "_link", (("    sync_names(self._root)", "    pass"),)),
     "noise is drawn before the commit": Mistake(
-        _STEPS + "measure",
+        _STEPS + "_answered",
         (
             (
-                "    charge, key = _commit(workspace, reservation, tell)\n",
+                "    charge, key = _commit(workspace, reservation, tell) if first is None "
+                "else (first.charge, first.key)\n",
                 "    charge = reservation.charge\n"
                 "    secret = workspace.keys.create(charge.charge_id)\n"
                 "    key = NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest))\n",
@@ -114,7 +115,7 @@ MISTAKES = {
         unguarded=True,
     ),
     "the key is wiped before the release is published": Mistake(
-        _STEPS + "measure", (("installed.callback(compute.forget, ", "installed.callback(workspace.keys.destroy, "),)
+        _STEPS + "_answered", (("installed.callback(compute.forget, ", "installed.callback(workspace.keys.destroy, "),)
     ),
     "the key outlives the seal": Mistake(
         _STEPS + "seal",
@@ -162,7 +163,7 @@ MISTAKES = {
         _STEPS + "_commit", (("    if charge.key_check != _check_value(secret):\n", "    if False:\n"),)
     ),
     "records are not looked at after the draw": Mistake(
-        _STEPS + "measure", (("            dataset.check_unchanged(committed=True)\n", ""),)
+        _STEPS + "_answered", (("            dataset.check_unchanged(committed=True)\n", ""),)
     ),
     "the pointer is sent before what it points to": Mistake(
         "blockveil.pipeline.releases.destination:Destination.send",

@@ -32,7 +32,7 @@ def shared(loaded, name, share):
 
 
 def test_what_was_spent_is_shown_of_a_config_that_cannot_be_planned(people):
-    people.path.write_text(people.path.read_text().replace("upper = 120", "upper = 1e80"))
+    people.path.write_text(people.path.read_text().replace("delta = 1e-6", "delta = 1e-40"))
     shown = run("show", people.path)
     assert shown.exit_code == 0, shown.output
     assert "by 0 releases" in shown.output

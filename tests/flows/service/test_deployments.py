@@ -28,6 +28,7 @@ from blockveil.flows.cluster.workers import ClusterUnfit, NoWorker
 from blockveil.flows.runs import plan_flow as planning
 from blockveil.flows.runs import release_flow as module
 from blockveil.flows.runs import study_flow as studying
+from blockveil.flows.runs import turns
 from blockveil.flows.runs import verify_flow as verifying
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.runs.steps import TRIED_AGAIN, Steps, Stopped
@@ -527,9 +528,12 @@ def test_of_many_workers_that_see_a_failed_night_one_revives_it(site):
         run = dead(night_run(now.date()), Failed(message=f"{TRIED_AGAIN} 30 s."))
         assert revival.revive(found, now) == [], "a service serves no pool"
         assert revival.revive(found, now, "another pool") == []
-        with server() as client, revival._only_one(client) as other, revival._only_one(client) as second:
-            assert (other, second) == (True, False)
+        with server() as client:
+            held, second = turns.take(client, revival._TURN), turns.take(client, revival._TURN)
+            assert held is not None
+            assert second is None
             assert revival.revive(found, now, pool) == []
+            turns.give_back(client, held)
             client.delete_global_concurrency_limit_by_name(revival._TURN)  # all of them make it below
         with ThreadPoolExecutor(8) as beside:
             told = list(beside.map(lambda _: revival.revive(found, now, pool), range(8)))

@@ -44,6 +44,9 @@ def site(tmp_path, monkeypatch, prefect):
     found = load_deployments(tmp_path)
     made = [each for each in deployments.build(found) if each.full_name in {f"release/{name}" for name in NAMES}]
     numbers = {name.removeprefix("release/"): number for name, number in deployments.register(made).items()}
+    with server() as client:
+        for run in [run for number in numbers.values() for run in runs(number)]:
+            client.delete_flow_run(run.id)  # of other tests, by the same name
     yield found, numbers
     with server() as client:
         for number in numbers.values():
