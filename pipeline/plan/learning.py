@@ -272,7 +272,7 @@ class Learning:
             "shortened_standard_deviation": 0.0 if stays else radius.uncertain,
             "lost": 0.0 if stays else radius.lost,
             "expected_squared_error": {"box": in_box, "ellipsoid": radius.error},
-            "declared": self.questions.shape.model_dump(mode="json", exclude_none=True),
+            "declared": self.questions.stated_shape(),
             "stages": {
                 "pilot": {"query": self.questions.stated_pilot(), "mechanism": _stated(self.pilot), "matrix": "totals"},
                 "rings": {"query": self.questions.stated_rings(), "mechanism": _stated(self.rings), "matrix": "counts"},

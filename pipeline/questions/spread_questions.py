@@ -96,6 +96,11 @@ class LearningQuestions:
         config = loaded.config.model_copy(update={"query": query})
         return LoadedConfig(config, loaded.path, loaded.overrides)
 
+    def stated_shape(self) -> dict[str, Any]:
+        """The declared box as a release states shapes: no path is part of it."""
+        stated = self.shape.model_dump(mode="json", exclude_none=True)
+        return stated | ({} if self.shape.bounds is None else {"bounds": "file"})
+
     def stated_pilot(self) -> dict[str, Any]:
         """The pilot as a release states queries."""
         coordinates, names = self.pilot.coordinates, self.pilot.features

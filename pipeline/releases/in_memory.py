@@ -1,6 +1,7 @@
-"""The sums and the noise of a release in memory: the graphs that a release runs, for simulated records.
+"""A small answer summed and drawn in memory, by the graphs that a release runs: previews, audits, and first stages.
 
-Nothing is staged, charged or published here, and the key pays for nothing: what comes of it is for previews and audits.
+Nothing is staged, charged or published here. The key is the caller's: made up for previews and audits, and committed
+for the first stages of a night that learns its shape.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def drawn(
     name
         Public beginning of the task names, and the handle of the key.
     """
-    compute.install(name, key)
     try:
+        compute.install(name, key)
         found: dict[int, NDArray[np.int64]] = {}
         compute.stream(noisy_graph(held, layout, design, name, name), found.__setitem__, quiet)
     finally:

@@ -24,6 +24,7 @@ from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan.effort import Effort
+from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
@@ -85,6 +86,7 @@ def learn(
     if learning is None:
         raise RuntimeError("a night that learns nothing has one stage")
     stages = _Stages(workspace, reservation, compute)
+    stages.require_room(learning)
     tell("learning where records lie", None)
     held = stages.held(learning.pilot, learning.questions.pilot.query, "pilot")
     dataset.check_unchanged()  # the sum must be of the data that the charge is for
@@ -109,16 +111,25 @@ class _Stages:
         self._name = f"blockveil-{reservation.charge.charge_id[:12]}-{secrets.token_hex(4)}"
         self._chunk_rows = workspace.plan.effort.chunk_rows(reservation.dataset.chunk_rows)
 
+    def require_room(self, learning: Learning) -> None:
+        """Refuse stages that do not fit the memory of what runs them, while nothing is spent; raises ConfigError."""
+        last = (self._plan.of_last_stage(each).answer for each in learning.extremes())
+        for answer in (learning.pilot, learning.rings, self._plan.answer, *last):
+            self._layout(answer)
+
     def held(self, answer: Answer, query: Query, stage: str) -> Held:
         """The exact sum of a stage, held where it was computed."""
-        effort, rows = Effort(self._plan.config, answer, weighs=False), self._dataset.rows
-        layout = effort.layout(rows, self._chunk_rows, self._compute.workers, self._compute.threads)
+        layout = self._layout(answer)
         graph = exact_graph(self._dataset.source, query, layout, self._chunk_rows, f"{self._name}-{stage}")
         return self._compute.hold(graph, quiet), layout
 
     def drawn(self, held: Held, answer: Answer, key: NoiseKey, stage: str) -> Released:
         """The released integers of a stage."""
         return drawn(answer.design, *held, self._compute, key, f"{self._name}-{stage}")
+
+    def _layout(self, answer: Answer) -> Layout:
+        effort = Effort(self._plan.config, answer, weighs=False)
+        return effort.layout(self._dataset.rows, self._chunk_rows, self._compute.workers, self._compute.threads)
 
 
 def _bound(number: bytes, *before: NDArray[np.int64 | np.float64]) -> bytes:
