@@ -51,11 +51,14 @@ class Effort:
         What is asked, with its design.
     weighs
         Whether its records count by their age.
+    before
+        Answers of stages before it, each of which reads the records too.
     """
 
     config: ReleaseConfig
     answer: Answer
     weighs: bool
+    before: tuple[Answer, ...] = ()
 
     @property
     def memory(self) -> int:
@@ -83,7 +86,7 @@ class Effort:
             cut = self._cut(Machine(1, slots, self.memory), self.config.query.rows_at_most)
         except TooLarge:
             return None
-        return slots if cut.cost.seconds * steps_of(self.answer.question) * slots <= SMALL_SECONDS else None
+        return slots if self._seconds(cut, Machine(1, slots, self.memory)) * slots <= SMALL_SECONDS else None
 
     def machine(self, workers: int | None = None, threads: int | None = None, rates: Rates = NOMINAL) -> Machine:
         """Return what runs the release: as configured, or as found."""
@@ -131,6 +134,12 @@ class Effort:
             work = replace(work, weighted_sums=additive(self.answer.design).weight_digits[1])
         return choose(work, machine, chunk)
 
+    def _seconds(self, cut: Cut, machine: Machine) -> float:
+        """Seconds of the answer, cut like this, with all its steps and the stages before it, for the most records."""
+        rows = self.config.query.rows_at_most
+        stages = (Effort(self.config, each, weighs=False)._cut(machine, rows) for each in self.before)
+        return cut.cost.seconds * steps_of(self.answer.question) + sum(each.cost.seconds for each in stages)
+
     def lines(self, rates: Rates | None = None) -> list[tuple[str, str]]:
         """Lines (what, value) of how it is computed, and of what that takes; at nominal rates where none are given."""
         machine = self.machine(rates=rates or NOMINAL)
@@ -146,7 +155,7 @@ class Effort:
         return [
             *([("Cluster", IN_CLEAR)] if self.config.in_clear else []),
             ("Computed by", f"{cut.explain()}{'; too little to start workers for' if small else ''}"),
-            ("Cost", f"{memory}; {_time(cut.cost.seconds * steps_of(self.answer.question))} ({source})"),
+            ("Cost", f"{memory}; {_time(self._seconds(cut, machine))} ({source})"),
         ]
 
 

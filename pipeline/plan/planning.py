@@ -223,7 +223,9 @@ class Plan:
     @cached_property
     def effort(self) -> Effort:
         """What it asks of the machine that runs it; no part of what is promised."""
-        return Effort(self.config, self.answer, self.series is not None)
+        learning = self.designed.learning
+        stages = () if learning is None else (learning.pilot, learning.rings)
+        return Effort(self.config, self.answer, self.series is not None, stages)
 
     @property
     def guess(self) -> float:

@@ -113,9 +113,10 @@ class _Stages:
 
     def require_room(self, learning: Learning) -> None:
         """Refuse stages that do not fit the memory of what runs them, while nothing is spent; raises ConfigError."""
-        last = (self._plan.of_last_stage(each).answer for each in learning.extremes())
-        for answer in (learning.pilot, learning.rings, self._plan.answer, *last):
-            self._layout(answer)
+        stages: list[Answer] = [learning.pilot, learning.rings, self._plan.answer]
+        stages += [self._plan.of_last_stage(each).answer for each in learning.extremes()]
+        for each in stages:
+            self._layout(each)
 
     def held(self, answer: Answer, query: Query, stage: str) -> Held:
         """The exact sum of a stage, held where it was computed."""

@@ -210,6 +210,12 @@ def test_the_charge_is_fixed_before_the_records_are_seen(tmp_path):
         assert plan.of_last_stage(last).charge == plan.charge
     said = dict(describe(plan, None))
     assert "7 % of mu squared" in said["Learns"]
+    rows, machine = plan.config.query.rows_at_most, plan.effort.machine()
+    stages = [Effort(plan.config, each, weighs=False) for each in (stages.pilot, stages.rings)]
+    own = plan.effort.cut(machine, rows)
+    assert plan.effort._seconds(own, machine) == pytest.approx(
+        own.cost.seconds + sum(each.cut(machine, rows).cost.seconds for each in stages)
+    )
 
 
 def test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage(tmp_path):
