@@ -10,6 +10,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 _VERIFIED = ("verify-ca", "verify-full")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_USUAL_SOCKET = Path("/var/run/postgresql")
+"""Folder of the socket where an address names no host; the client's library may have been built for another."""
+
 _MUTUAL = {"require_auth": "scram-sha-256"}
 # While a server of this machine is away, any account may listen at its port. With SCRAM a server proves that it knows
 # the role's password, and learns nothing of it; libpq would tell the password to whoever asks for it in clear.
@@ -55,6 +58,8 @@ def proof(address: str) -> ServerProof:
     named += given.get("host", "").split(",")
     places = [place for place in named if place] or option("host").split(",")
     places = [place for place in (*places, *option("hostaddr").split(",")) if place]
+    options = {} if places or option("service") else {"host": str(_USUAL_SOCKET)}
+    places = places or list(options.values())
     sockets = [Path(place) for place in places if place.startswith("/")]
     if option("service") or any(place not in _LOCAL for place in places if not place.startswith("/")):
         return ServerProof(
@@ -66,7 +71,7 @@ def proof(address: str) -> ServerProof:
             problem="has its socket in a folder in which every account may put one",
             remedy="Add ?requirepeer=ACCOUNT, the account of the server, to the address, or move the socket",
         )
-    return ServerProof({} if "require_auth" in given or len(places) == len(sockets) else _MUTUAL)
+    return ServerProof(options if "require_auth" in given or len(places) == len(sockets) else _MUTUAL)
 
 
 def _host(place: str) -> str:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from blockveil.pipeline.base import postgres_address
 from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.database import Unreachable
@@ -127,6 +128,17 @@ def real(tmp_path_factory):
     grant(server.url(), 5.0)
     yield server, port, own / "authority.pem", other / "authority.pem"
     server.stop()
+
+
+@pytest.mark.parametrize("address", ["postgresql:///ledger", "postgresql://nightly@:5433/ledger?host="])
+def test_an_address_without_a_host_means_a_folder_that_is_looked_at(tmp_path, monkeypatch, address):
+    monkeypatch.delenv("PGHOST", raising=False)
+    monkeypatch.setattr(postgres_address, "_USUAL_SOCKET", tmp_path)
+    assert postgres_address.proof(address).options == {"host": str(tmp_path)}
+    tmp_path.chmod(0o1777)
+    assert "every account may put one" in str(refusal(address))
+    tmp_path.chmod(0o755)
+    assert str(tmp_path) not in str(refusal(address))
 
 
 def test_the_server_itself_is_known_by_the_password_and_a_role_that_needs_none_is_refused(real):
