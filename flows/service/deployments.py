@@ -12,6 +12,7 @@ from prefect import Flow, get_client
 from prefect._internal.versioning import VersionType
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentScheduleUpdate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, DeploymentSchedule
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import PrefectHTTPStatusError
@@ -28,7 +29,7 @@ from blockveil.flows.runs.release_flow import release
 from blockveil.flows.runs.study_flow import study
 from blockveil.flows.runs.verify_flow import verify_ledger
 from blockveil.flows.service import limits
-from blockveil.flows.service.pages import is_broken, shown_deployments
+from blockveil.flows.service.pages import is_broken, readable, shown_deployments
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import (
     Ingest,
@@ -146,6 +147,16 @@ def register(made: Sequence[RunnerDeployment], anew: bool = False) -> dict[str, 
                 shown[name] = client.read_deployment(numbers[name])
             limits.of_deployment(client, numbers[name], shown.get(name), anew)
     return numbers
+
+
+def served() -> list[UUID]:
+    """Numbers of all deployments without a work pool, also of those that the folder has no more."""
+    ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[MARK]))
+    with get_client(sync_client=True) as client:
+        shown, _ = readable(
+            lambda limit, offset: client.read_deployments(deployment_filter=ours, limit=limit, offset=offset)
+        )
+    return [each.id for each in shown if each.work_pool_name is None]
 
 
 def offer(loaded: LoadedDeployments, names: Sequence[str]) -> tuple[str, ...]:

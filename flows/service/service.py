@@ -85,6 +85,9 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     deployments.plans(loaded)
     for line in deployments.stores(loaded):
         tell(line)
+    died = revival.after_death(loaded)
+    if own is not None:  # nothing of what seems to be at work survived the last stop; it has its slots until now
+        silence.Watch(deployments.served(), died=died).look((), patience=0.0)
     limits.prepare(loaded, anew=own is not None)
     made = deployments.build(loaded)
     deployments.keep_pauses(made)
@@ -92,15 +95,13 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     for deployment in made:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     automations.install(loaded, own=own is not None)
-    watch = silence.Watch(numbers.values(), died=revival.after_death(loaded))
-    if own is not None:
-        watch.look((), patience=0.0)  # nothing of what seems to be at work survived the last stop
     tend = recovery.all_nights(loaded, began, numbers.values())
     tend()
     tell(f"Serving. Form and runs: {os.environ[login.URL].removesuffix('/api')}. Ctrl-C stops.")
     settings = get_current_settings().runner
     due = runner.of_deployments(list(numbers.values()))
     find = recovery.tended(due, tend)
+    watch = silence.Watch(numbers.values(), died=died)
     runs = runner.Runner(find, loaded.root, settings.poll_frequency, settings.process_limit, watch)
     asyncio.run(runs.until_stopped(lambda: own is not None and own.process.poll() is not None))
     if own is not None and own.process.poll() is not None:

@@ -26,6 +26,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Crashed
 
 from blockveil.flows.service.pages import pages
+from blockveil.pipeline.base.printable import one_line
 
 AT_WORK = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING)
 """States of a run that has a process."""
@@ -130,4 +131,4 @@ class Watch:
                 message="No sign of life: its process is gone. What it had charged stands; running it again is free."
             )
         client.set_flow_run_state(run.id, state, force=True)
-        _log.warning("Run '%s' had lost its process: %s", run.id, state.name)
+        _log.warning("%s: %s", one_line(run.name), state.message)

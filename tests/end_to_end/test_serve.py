@@ -123,9 +123,10 @@ def test_after_a_kill_no_server_is_left_and_the_next_start_ends_what_ran_and_fin
     assert warm.run(KILLED.replace('"--date"', '"--no-prefect", "--date"'), str(loaded.path)).returncode == -SIGKILL
     assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED"]
     with serve(tmp_path, home) as served:
-        assert "did not survive the last stop" in served.log.read_text()
+        ended = served.ask(f"/flow_runs/{run}")
+        assert f"{ended['name']}: No sign of life: its process is gone." in served.log.read_text()
         assert "Caught up: people 2026-11-20" in served.log.read_text()
-        assert served.state(run)["name"] == "Crashed"
+        assert ended["state"]["name"] == "Crashed"
         served.wait(lambda: entries(loaded)[-1] == "RELEASED", "the night was not finished")
     assert entries(loaded) == ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]
 

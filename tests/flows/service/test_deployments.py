@@ -125,8 +125,7 @@ def start(run):
 
 def settle(found):
     """What a service does at its start with what seems to be at work."""
-    numbers = [read(name).id for name in ("release/people", "verify-ledger/people")]
-    silence.Watch(numbers, died=revival.after_death(found)).look((), patience=0.0)
+    silence.Watch(deployments.served(), died=revival.after_death(found)).look((), patience=0.0)
 
 
 def artifact(state, key):

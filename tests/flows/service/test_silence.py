@@ -27,7 +27,7 @@ class Server:
 
     @staticmethod
     def run(number, state, labels):
-        return SimpleNamespace(id=number, state=state, labels=labels)
+        return SimpleNamespace(id=number, name=f"run-{number.int}", state=state, labels=labels)
 
     @contextmanager
     def client(self, **_):
