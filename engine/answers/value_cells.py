@@ -129,7 +129,7 @@ class Codes:
             values = np.clip(np.where(kept, values, 0.0).astype(np.float64), -(2.0**53), 2.0**53)
             if np.any(values != np.rint(values)):
                 raise CountError("a code is not an integer; declare edges for this column, or encode it as integers")
-        elif values.dtype == np.uint64:
+        elif values.dtype.newbyteorder("=") == np.uint64:
             values = np.minimum(values, np.uint64(2**63 - 1))
         numbers = values.astype(np.int64)
         if outside is Outside.DROP:

@@ -84,6 +84,7 @@ def test_the_compose_file_says_the_same_as_the_units():
         assert not any("PASSWORD" in key and not key.endswith("_FILE") for key in service.get("environment", {}))
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), "what is reached from elsewhere goes through a proxy with TLS"
+    assert [name for name, service in services.items() if {"ports", "network_mode"} & set(service)] == ["server"]
     for name in ("server", "scheduler", "dask-worker", "runner"):
         service = services[name]
         assert service["read_only"]

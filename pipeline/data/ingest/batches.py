@@ -21,6 +21,8 @@ from blockveil.pipeline.data.ingest.identifiers import canonical, is_text, type_
 
 _DIVIDED = "Records are divided by a column of its declared type: text, whole numbers or dates"
 
+_WORD = 8  # bytes
+
 UNKNOWN, ABSENT = -1, -2
 """Codes of a category that is not in the list, and of a missing value."""
 
@@ -135,6 +137,8 @@ class TableBatch:
             column = self._integer(name, column, _DIVIDED)
         elif kind == "text" or not pa.types.is_date32(column.type):
             raise Unfit(name, f'is of type {type_name(column.type)}, declared "{kind}"', _DIVIDED)
+        else:
+            column = _calendar_days(name, column).cast(pa.int32()).cast(pa.date32())
         return column.cast(pa.large_string())
 
     def taken(self, keep: Flags) -> TableBatch:
@@ -211,7 +215,7 @@ class MatrixBatch:
     """
 
     def __init__(self, parts: Sequence[NDArray[Any]], places: Mapping[str, int]) -> None:
-        self._parts, self._places = parts, places
+        self._parts, self._places = [_native(part) for part in parts], places
         self._starts = np.cumsum([0, *(part.shape[1] for part in parts)])
 
     @property
@@ -260,8 +264,11 @@ class MatrixBatch:
     def identifiers(self, name: str, kind: UnitType) -> pa.Array:
         """See :class:`Batch`."""
         values = self._values([name])[:, 0]
-        textual = values.dtype.kind in "UT"
-        return canonical(name, pa.array(values.tolist(), pa.large_string()) if textual else pa.array(values), kind)
+        if values.dtype.kind in "UT":
+            return canonical(name, pa.array(values.tolist(), pa.large_string()), kind)
+        if values.dtype.itemsize > _WORD:
+            raise Unfit(name, f"is of type {values.dtype}", "Units are texts, or numbers of at most 64 bits")
+        return canonical(name, pa.array(values), kind)
 
     def spellings(self, name: str, kind: PartType) -> pa.Array:
         """See :class:`Batch`; floats stand for the whole numbers that they hold exactly."""
@@ -302,13 +309,18 @@ class MatrixBatch:
             gone = np.isnan(values)
             if gone.any():
                 missing, values = gone, np.where(gone, 0.0, values)
-            fits = np.all((values == np.rint(values)) & (np.abs(values) < 2.0**63), axis=0)
+            fits = np.all((values == np.rint(values)) & (np.abs(values) < np.float64(2.0**63)), axis=0)
             _check_all(fits, names, "holds a number that is not whole", rule)
         elif values.dtype == np.uint64:
             fits = np.all(values < np.uint64(2**63), axis=0)
             _check_all(fits, names, "holds a number beyond 64 bits", "Whole numbers lie between -2^63 and 2^63 - 1")
         whole: Whole = values.astype(np.int64)
         return whole, missing
+
+
+def _native(part: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in this machine's order of bytes: Arrow knows no other, and it is part of a type's equality."""
+    return part if part.dtype.isnative else part.astype(part.dtype.newbyteorder("="))
 
 
 def having(batch: Batch, name: str, text: str, kind: PartType) -> Flags:

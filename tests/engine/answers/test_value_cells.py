@@ -33,8 +33,9 @@ def test_a_value_on_an_edge_is_in_the_cell_above_it_and_one_on_the_last_edge_in_
         assert tuple(Edges(edges).codes(np.array([-9.0, 9.0]), outside)) == beyond
 
 
-def test_codes_far_outside_are_clipped_or_dropped_and_never_wrap_around():
-    unsigned = np.array([2**64 - 1, 2**63, 3], dtype=np.uint64)
+@pytest.mark.parametrize("order", "<>")
+def test_codes_far_outside_are_clipped_or_dropped_and_never_wrap_around(order):
+    unsigned = np.array([2**64 - 1, 2**63, 3], dtype=f"{order}u8")
     assert Codes(4).codes(unsigned, Outside.CLIP).tolist() == [3, 3, 3]
     assert Codes(4).codes(unsigned, Outside.DROP).tolist() == [-1, -1, 3]
     signed = np.array([-(2**63), -1, 2**63 - 1], dtype=np.int64)

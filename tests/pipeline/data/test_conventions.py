@@ -77,3 +77,33 @@ def test_what_xarray_writes_as_it_is_is_read(tmp_path, zarr_format, kind):
     loaded.path.write_text(loaded.path.read_text().replace("records.zarr", "other.zarr"))
     found = open_records(load_config(loaded.path))
     assert np.array_equal(found.array[...], VALUES.astype(kind))
+
+
+@pytest.mark.parametrize("fill", [np.inf, -np.inf, np.nan, -1.0, 0.0])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("masked", [True, False], ids=["of xarray", "bare"])
+def test_a_fill_value_is_no_value_where_xarray_would_mask_it_and_else_means_nothing(
+    tmp_path, fill, zarr_format, masked
+):
+    loaded = support.prepare(tmp_path)
+    group = zarr.open_group(tmp_path / "records.zarr", mode="w", zarr_format=zarr_format)
+    array = group.create_array(
+        "records", shape=VALUES.shape, dtype="f8", fill_value=fill, config={"write_empty_chunks": True}
+    )
+    array[...] = VALUES
+    if masked:
+        array.attrs["_ARRAY_DIMENSIONS"] = ["row", "feature"]
+    if masked and zarr_format == 2 and not np.isnan(fill):
+        with pytest.raises(DataError, match='"fill_value"'):
+            open_records(load_config(loaded.path))
+    else:
+        assert np.array_equal(open_records(load_config(loaded.path)).array[...], VALUES)
+
+
+@pytest.mark.parametrize("mark", ["Infinity", "inf", "-Infinity", "AAAAAAAA8H8=", "AAAAAAAA8P8="])
+def test_a_mark_of_missing_values_that_is_infinite_is_refused(tmp_path, mark):
+    """The last two are what xarray writes in format 3: the bytes of the number."""
+    loaded = support.prepare(tmp_path)
+    zarr.open_group(tmp_path / "records.zarr", mode="a")["records"].attrs["_FillValue"] = mark
+    with pytest.raises(DataError, match='"_FillValue"'):
+        open_records(load_config(loaded.path))

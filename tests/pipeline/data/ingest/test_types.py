@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as arrow_parquet
 import pytest
+import zarr
 
 from blockveil.pipeline.base.errors import DataError
 from tests.pipeline.data.ingest import ingest_support as people
@@ -280,6 +281,11 @@ def moments(unit, *values):
     return pa.array(np.array(values, np.int64)).cast(pa.timestamp(unit))
 
 
+def coded(values, *places):
+    """A column as a dictionary: None is a missing value."""
+    return pa.DictionaryArray.from_arrays(pa.array(places), pa.array(values))
+
+
 PARQUET = [
     (pa.array([True, False]), "boolean", [1, 0]),
     (pa.array([7], pa.uint8()), "whole", [7]),
@@ -305,6 +311,12 @@ PARQUET = [
     (pa.array(["ab"]), "text", [1]),
     (pa.array(["ab"], pa.string_view()), "text", [1]),
     (pa.array(["ab"]).dictionary_encode(), "text", [1]),
+    (coded(["no", "ab"], 1, None, 0), "date", "not a date"),
+    (coded(["no", "ab"], 1, None, 0), "number", "dictionary"),
+    (coded([2.5, 7.5], 1, None, 0), "number", [7.5, MISSING, 2.5]),
+    (coded([7, 8], 1, None, 0), "whole", [8, MISSING, 7]),
+    (coded([True, False], 1, 0), "boolean", [0, 1]),
+    (coded([datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)], 1, None, 0), "date", [NEW_YEAR + 1, NEW_YEAR]),
     (pa.array(["ab   "]), "text", "not in the list"),
     (pa.array([b"ab"]), "text", "binary"),
     (pa.array([b"ab"], pa.binary(2)), "text", "fixed_size_binary"),
@@ -332,3 +344,90 @@ def test_times_in_96_bits_keep_their_year(tmp_path, year):
     arrow_parquet.write_table(table, tmp_path / "in" / "a.parquet", use_deprecated_int96_timestamps=True)
     days = day.toordinal() - datetime.date(1970, 1, 1).toordinal()
     assert outcome(tmp_path, people.SOURCE, "date") == [days]
+
+
+def numbers(kind, order):
+    return np.array([7], kind).astype(np.dtype(kind).newbyteorder(order))
+
+
+ARRAYS = [
+    *[(numbers(kind, order), "number", [7]) for kind in ("f2", "f4", "f8", "i2", "u4", "i8", "u8") for order in "<>"],
+    *[(numbers(kind, order), "whole", [7]) for kind in ("f2", "f8", "i4", "u8") for order in "<>"],
+    (np.array([2**64 - 1], ">u8"), "whole", "beyond 64 bits"),
+    (np.array([2.5], np.longdouble), "number", [2.5]),
+    (np.array([np.nan, np.inf, -np.inf], ">f4"), "number", [MISSING] * 3),
+    (np.array([True, False]), "boolean", [1, 0]),
+    (np.array([1, 0], ">i2"), "boolean", [1, 0]),
+    (np.array([True]), "number", "bool"),
+    (np.array(["ab", "no"], "<U2"), "text", [1, 0]),
+    (np.array(["ab", "no"], ">U2"), "text", [1, 0]),
+    (np.array(["2026-01-01"], ">U10"), "date", [NEW_YEAR]),
+    (np.array([7]), "date", "int64"),
+    (np.array([7], ">c16"), "number", "c16"),
+    (np.array(["2026-01-01"], "M8[D]"), "date", "datetime64"),
+    (np.array([7], "m8[s]"), "number", "timedelta64"),
+    (np.array([b"ab"]), "text", "S2"),
+    (np.array([(7, 8)], "i4,i4"), "number", "f0"),
+]
+
+
+@pytest.mark.parametrize(("values", "kind", "expected"), ARRAYS)
+def test_a_type_of_an_array(tmp_path, values, kind, expected):
+    np.save(tmp_path / "x.npy", values)
+    check(outcome(tmp_path, 'kind = "npy"\nfiles = ["x.npy"]\nnames = ["x"]', kind), expected, "271828")
+
+
+STORED = [(values, kind, expected) for values, kind, expected in ARRAYS if values.dtype.kind in "biuf"]
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize(("values", "kind", "expected"), [each for each in STORED if each[0].dtype != np.longdouble])
+def test_a_type_of_a_zarr_array(tmp_path, values, kind, expected, zarr_format):
+    group = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=zarr_format)
+    made = group.create_array("a", shape=values.shape, dtype=values.dtype, config={"write_empty_chunks": True})
+    made[...] = values
+    source = 'kind = "zarr"\nfiles = ["x.zarr"]\narrays = ["a"]\nnames = ["x"]'
+    check(outcome(tmp_path, source, kind), expected, "271828")
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("kind", ["i4", "u8", "f4", "f8", "U2"])
+def test_units_of_an_array_are_told_apart_in_either_order_of_bytes(tmp_path, kind, order):
+    person = np.array([1, 1, 2]).astype(np.dtype(kind).newbyteorder(order))
+    np.savez(tmp_path / "x.npz", person=person, x=np.array([3.0, 3.0, 4.0]))
+    source = 'kind = "npz"\nfiles = ["x.npz"]\narrays = ["person", "x"]\nnames = ["person", "x"]'
+    people.run(people.configure(tmp_path, [declared("number")], source, people.CHOOSE.format(most=1)))
+    assert sorted(people.stored(tmp_path).ravel()) == [3, 4]
+
+
+def test_units_of_an_array_wider_than_64_bits_are_refused_by_its_type(tmp_path):
+    np.savez(tmp_path / "x.npz", person=np.array([1, 1, 2], np.longdouble), x=np.array([3.0, 3.0, 4.0]))
+    source = 'kind = "npz"\nfiles = ["x.npz"]\narrays = ["person", "x"]\nnames = ["person", "x"]'
+    with pytest.raises(DataError, match="float128"):
+        people.run(people.configure(tmp_path, [declared("number")], source, people.CHOOSE.format(most=1)))
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        ([NEW_YEAR, 2**31 - 1, -(2**31) + 1, None], [1]),
+        ([NEW_YEAR, 10**8], "beyond the years"),
+        ([NEW_YEAR, -(10**6)], "beyond the years"),
+    ],
+    ids=["infinite", "far", "long ago"],
+)
+def test_a_part_of_one_date_leaves_infinite_ones_out_as_missing_and_refuses_what_no_calendar_has(
+    tmp_path, days, expected
+):
+    (tmp_path / "in").mkdir()
+    day = pa.array(days, pa.int32()).cast(pa.date32())
+    arrow_parquet.write_table(pa.table({"day": day, "x": np.arange(1.0, len(days) + 1)}), tmp_path / "in" / "a.parquet")
+    loaded = people.configure(
+        tmp_path, [declared("number")], only={"column": "day", "type": "date", "equals": "2026-01-01"}
+    )
+    if isinstance(expected, str):
+        with pytest.raises(DataError, match=expected):
+            people.run(loaded)
+    else:
+        people.run(loaded)
+        assert people.stored(tmp_path).ravel().tolist() == expected
