@@ -1,5 +1,6 @@
 """A proxy before a PostgreSQL server that cuts the connection when a client commits."""
 
+import contextlib
 import selectors
 import socket
 import threading
@@ -42,7 +43,7 @@ class CuttingProxy:
         except OSError:  # it is away
             server.close()
             return client.close()
-        with client, server, selectors.DefaultSelector() as ready:
+        with client, server, selectors.DefaultSelector() as ready, contextlib.suppress(ConnectionError):  # killed
             ready.register(client, selectors.EVENT_READ)
             ready.register(server, selectors.EVENT_READ)
             while True:
