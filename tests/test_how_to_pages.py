@@ -95,8 +95,8 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def quickstart():
-    """The demo's config, its features, and its noise."""
-    loaded = load_config(QUICKSTART)
+    """The demo's config without what it learns, its features, and its noise."""
+    loaded = shaped(load_config(QUICKSTART), learn=None)
     return loaded, loaded.config.query.geometries["geometry"].features, noise(loaded)
 
 

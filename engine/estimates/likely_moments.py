@@ -40,10 +40,14 @@ class LikelyMoments:
     Attributes
     ----------
     moments
-        The released one, with its noise.
+        The released one. Only its noise is drawn and shrunk for.
     """
 
     moments: NoisyMoments
+
+    def __post_init__(self) -> None:
+        """Leave out errors that are not of noise."""
+        object.__setattr__(self, "moments", self.moments.noise_alone)
 
     def estimate(self, statistic: Statistic) -> Estimate:
         """Value and standard error of a statistic, as the module says; both have its shape.

@@ -19,7 +19,7 @@ stated size. Where either fails, no standard error is stated: it is infinite.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,11 @@ class NoisyMoments:
         one adds ``y h_k`` to entry (k, k); shape (p,). None where there is nothing.
     seed
         Of the noise that is drawn to judge errors. Anyone may know it: it protects nothing.
+    noise
+        Variance of the noise alone, shape (p, p), where V includes what shortening records to an ellipsoid is expected
+        to take; None where V is that of noise.
+    shortened
+        Share of the records' squared length that shortening takes.
     """
 
     matrix: Array
@@ -68,6 +73,13 @@ class NoisyMoments:
     origin: Array
     common: Array | None = None
     seed: int = _PUBLIC_SEED
+    noise: Array | None = None
+    shortened: float = 0.0
+
+    @property
+    def noise_alone(self) -> NoisyMoments:
+        """The same with errors by noise alone: what shortening takes is no chance, and is not shrunk like noise."""
+        return self if self.noise is None else replace(self, variance=self.noise, noise=None)
 
     @property
     def features(self) -> int:
@@ -160,7 +172,8 @@ class NoisyMoments:
         there = np.ix_(kept, kept)
         common = None if self.common is None else self.common[kept]
         matrix, variance, origin = self.matrix[there], self.variance[there], self.origin[columns]
-        return NoisyMoments(matrix, variance, self.constant, origin, common, self.seed)
+        noise = None if self.noise is None else self.noise[there]
+        return replace(self, matrix=matrix, variance=variance, origin=origin, common=common, noise=noise)
 
     def noise_units(self) -> tuple[Array, float]:
         """Units of the features, shape (d,), in which entries of cross products have noise of one size, and that size.

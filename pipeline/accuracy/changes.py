@@ -75,11 +75,13 @@ def changes(plan: Plan, rows: int, rhythm: Rhythm) -> Iterator[PricedChange]:
     rhythm
         How often it is released.
     """
+    learns = plan.designed.learning is not None
     yield from _rows_per_unit(plan)
-    yield from _bounds(plan)
+    if not learns:  # the noise follows where records lie, and not the bounds
+        yield from _bounds(plan)
     if rhythm.repeats:
         yield from _nights(plan, rhythm)
-    if rhythm.nightly:
+    if rhythm.nightly and not learns:  # nights that share a charge have one shape
         yield from _shared_nights(plan)
     yield from _epsilon(plan)
     yield from _features(plan)

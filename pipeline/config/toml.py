@@ -1,8 +1,10 @@
-"""TOML as configs hold it: parsed, with values of sizes and characters that every later step can take."""
+"""TOML as configs hold it: parsed and written, with values of sizes and characters that every later step can take."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -13,6 +15,7 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.printable import is_hidden, one_line, short
 
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _MOST_BYTES = 64 * 2**20
 _DEEPEST = 32
 _LARGEST = 2**63
@@ -158,3 +161,30 @@ def _hidden(text: str) -> bool:
 
 def _shown(key: tuple[str, ...]) -> str:
     return short(one_line(".".join(key)), 80)
+
+
+def toml_lines(table: Mapping[str, Any]) -> list[str]:
+    """Keys and values of a table, a line each, without its name."""
+    return [f"{_key(key)} = {toml_value(value)}" for key, value in table.items()]
+
+
+def toml_value(value: Any) -> str:
+    """One value as TOML."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case float():
+            return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+        case date():
+            return value.isoformat()
+        case list() | tuple():
+            return f"[{', '.join(map(toml_value, value))}]"
+        case Mapping():
+            return f"{{ {', '.join(toml_lines(value))} }}"
+    return str(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -8,8 +8,6 @@ is read.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from math import isfinite
@@ -22,9 +20,8 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import BoxFeature, Geometry, PointFeature, load_config
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.model import ReleaseConfig
-from blockveil.pipeline.config.toml import read_toml
+from blockveil.pipeline.config.toml import read_toml, toml_lines
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST_NAME = 63
 _WANTED, _CLIPPED = "bounds", "clipped"
 """What follows the name of a release in that of its histograms."""
@@ -170,22 +167,5 @@ def _text(drafted: dict[str, Any], source: str, share: float) -> str:
     ]
     for name in _TABLES:
         if name in drafted:
-            lines += ["", f"[{name}]", *(f"{_key(key)} = {_toml(value)}" for key, value in drafted[name].items())]
+            lines += ["", f"[{name}]", *toml_lines(drafted[name])]
     return "\n".join([*lines, ""])
-
-
-def _toml(value: Any) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return json.dumps(value, ensure_ascii=False)
-        case list():
-            return f"[{', '.join(map(_toml, value))}]"
-        case dict():
-            return f"{{ {', '.join(f'{_key(key)} = {_toml(part)}' for key, part in value.items())} }}"
-    return repr(value)
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

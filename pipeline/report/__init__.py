@@ -16,7 +16,16 @@ from blockveil.pipeline.data.released import OpenRelease, open_release, stating
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.releases.uploading import destination_of
 from blockveil.pipeline.releases.workspace import Outcome, Workspace
-from blockveil.pipeline.report import comparison_page, facts, machine_readable, markdown, page, pictures, training_curve
+from blockveil.pipeline.report import (
+    comparison_page,
+    facts,
+    machine_readable,
+    markdown,
+    own_units,
+    page,
+    pictures,
+    training_curve,
+)
 from blockveil.pipeline.report.burndown import UNKNOWN, Balance
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Rows
@@ -111,7 +120,7 @@ def error_lines(release: Path) -> list[tuple[str, str]]:
     except (OSError, ValueError, TypeError, KeyError):
         pass
     with stating(release):
-        return facts.error_lines(facts.Facts(open_release(release)))
+        return own_units.lines(facts.Facts(open_release(release)))
 
 
 def make_report(workspace: Workspace, outcome: Outcome) -> Report:

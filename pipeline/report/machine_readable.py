@@ -33,7 +33,7 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "release_id": a["release_id"],
             "finding": found.finding(facts),
             "nothing_stands_out": facts.nothing,
-            "in_words": [list(line) for line in found.error_lines(facts)],
+            "in_words": [list(line) for line in own_units.lines(facts)],
             "title": facts.title,
             "folder": folder,
             "reliable": facts.reliable,

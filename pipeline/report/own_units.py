@@ -20,10 +20,14 @@ from blockveil.engine.estimates import correlations
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.written_numbers import number
-from blockveil.pipeline.report.facts import LONGEST_TABLE, Facts, estimates
+from blockveil.pipeline.report import learned_shape
+from blockveil.pipeline.report.facts import LONGEST_TABLE, Facts, error_lines, estimates
 from blockveil.pipeline.report.matrix import Array
 from blockveil.pipeline.report.released_moments import moments_of
 from blockveil.pipeline.report.scan import ReleasedEntry
+
+_SAID = 5
+"""Correlations that a run says."""
 
 PLAIN = 12
 """Digits before the point up to which a measured number is written out."""
@@ -48,8 +52,8 @@ def _rounded(value: float, places: int) -> str:
 
 
 def ranges(facts: Facts) -> list[tuple[float, float]] | None:
-    """Declared range of each row of a symmetric matrix or of totals; None where its records are not in a box."""
-    declared = facts.attributes.get("query", {}).get("geometry", {})
+    """Declared range of each row of a symmetric matrix or of totals; None where no box was declared."""
+    declared = learned_shape.asked(facts.attributes).get("geometry", {})
     by_row = facts.matrix.symmetric or facts.kind == "totals"
     if not by_row or not isinstance(declared, dict):
         return None
@@ -168,6 +172,16 @@ def strongest(facts: Facts) -> list[dict[str, str]]:
         {"pair": facts.where(entry), what: measured(entry.relative, error)}
         for entry, error in zip(found, noise, strict=True)
     ]
+
+
+def lines(facts: Facts) -> list[tuple[str, str]]:
+    """What a run says of its release: what stands out first, then the strongest correlations of a covariance."""
+    first, *others = error_lines(facts)
+    found = strongest(facts)[:_SAID] if facts.kind == "covariance" and facts.matrix.symmetric else []
+    if not found:
+        return [first, *others]
+    title = "the strongest of those that stand out, each ± the standard deviation of its noise"
+    return [first, ("Correlations", title), *((f"  {row['pair']}", row["correlation"]) for row in found), *others]
 
 
 def _ratio_errors(facts: Facts, entries: Sequence[ReleasedEntry]) -> list[float]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from blockveil.engine.estimates import correlations
+from blockveil.engine.estimates.learned_ellipsoid import Shortening
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
 from blockveil.pipeline.base.errors import ConfigError
@@ -62,7 +63,7 @@ def moments_of(release: Shown, what: str) -> NoisyMoments:
     if "count" not in arrays or "mean" not in arrays:
         found = _about_the_origin(matrix, deviation, origin, _shared(attributes))
     else:
-        found = _with_constant(release, matrix, deviation, origin, _shared(attributes))
+        found = _apart(release, _with_constant(release, matrix, deviation, origin, _shared(attributes)))
     digest = str(attributes.get("output_digest", ""))
     # What is simulated for a release is the same wherever it is done, and another night has other draws.
     return replace(found, seed=int(digest, 16)) if digest else found
@@ -78,6 +79,20 @@ def correlation_of(release: Shown) -> Estimate | None:
     except ConfigError:
         return None
     return correlations.correlation(moments) if moments.constant else None
+
+
+def _apart(release: Shown, found: NoisyMoments) -> NoisyMoments:
+    """With noise apart from what shortening records to a learned ellipsoid is expected to take, where it did."""
+    learned = release.attributes.get("learned", {})
+    if "shortened" not in release.arrays or learned.get("chosen") != "ellipsoid":
+        return found
+    share = float(np.asarray(release.arrays["shortened"][...], np.float64))
+    features = release.attributes["query"]["geometry"]["features"]
+    lengths = np.array([1.0, *(float(each["semi_axis"]) for each in features)])
+    ones = np.ones(found.features)
+    error = Shortening(float(learned["radius"]), 0.0, ones, ones).error(share, float(release.arrays["count"][...]))
+    noise = np.maximum(found.variance - (error.deviations() * np.outer(lengths, lengths)) ** 2, 0.0)
+    return replace(found, noise=noise, shortened=share)
 
 
 def _shared(attributes: Mapping[str, Any]) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
 from blockveil.pipeline.config.ingest_columns import CALENDAR
+from blockveil.pipeline.config.toml import toml_lines, toml_value
+from blockveil.pipeline.report.released_moments import MOST_FEATURES
 from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, Answers, Strictness
 from blockveil.pipeline.scaffold.column_answers import (
     Calendar,
@@ -31,24 +32,6 @@ _ADDED = ("correlations", "totals")
 
 OTHER = "other"
 """Last category of counts: every text that the public list does not name."""
-
-
-def value(given: Any) -> str:
-    """One value as TOML."""
-    match given:
-        case bool():
-            return "true" if given else "false"
-        case str():
-            return json.dumps(given, ensure_ascii=False)
-        case float():
-            return str(int(given)) if given.is_integer() and abs(given) < 1e15 else repr(given)
-        case date():
-            return given.isoformat()
-        case list() | tuple():
-            return f"[{', '.join(map(value, given))}]"
-        case Mapping():
-            return "{ " + ", ".join(f"{value(key)} = {value(part)}" for key, part in given.items()) + " }"
-    return str(given)
 
 
 def ingest_text(answers: Answers, source: SourceColumns, location: str, place: Place = FIRST) -> str:
@@ -160,7 +143,7 @@ def release_text(answers: Answers, share: float | None, place: Place = FIRST) ->
         *_query(answers, place),
         _privacy(answers, share),
         _mechanism(answers, place),
-        "# [continual] in place of privacy.share pays for all nights over growing records at once: docs/continual.md.",
+        "# [continual] in place of privacy.share and learn pays for all nights of growing records: docs/continual.md.",
         _table("output", place.output),
     )
 
@@ -266,6 +249,9 @@ def _shape(answers: Answers, place: Place, features: list[dict[str, Any]]) -> st
     if any("step" in feature for feature in features):
         about.append("# All values of a feature with a step are multiples of it, and are not rounded.")
     box: dict[str, Any] = {"kind": "box", "origin": "midpoint"}
+    if _learns(answers):
+        box["learn"] = "correlation"
+        about.append("# They may be wide: the noise follows where records lie within them, learned in the same charge.")
     if answers.unknown:
         box["bounds"] = place.bounds
         about.append("# Features without lower and upper take theirs from the file, which a charged release pays for.")
@@ -316,11 +302,17 @@ def _model(answers: Answers) -> str:
     return _table("query.model", {"predicts": "logistic", "target": {"name": answers.target, "classes": 2}})
 
 
+def _learns(answers: Answers) -> bool:
+    """Whether a night learns where records lie: for correlations, of as many columns as Python reads them of."""
+    return answers.purpose == "correlations" and len(_bounded(answers)) <= MOST_FEATURES
+
+
 def _mechanism(answers: Answers, place: Place) -> str:
-    if place.gaussian:
+    if place.gaussian or _learns(answers):
         noise = {"tables": "residuals", "counts": "gaussian"}.get(answers.purpose or "", "shaped-gaussian")
         optimised = {"optimise_for": "relative-error"} if noise == "shaped-gaussian" else {}
-        return _table("mechanism", {"kind": noise, **optimised}, "# Gaussian, as what else the budget pays for.")
+        why = "# Gaussian, as what else the budget pays for." if place.gaussian else "# Gaussian, for learn."
+        return _table("mechanism", {"kind": noise, **optimised}, why)
     relative = {"kind": "auto", "minimise": "relative"}  # else the column of the largest unit would decide
     gaussian = {"kind": "gaussian"}
     kind = {"correlations": relative, "totals": relative, "directions": gaussian, "training": gaussian}
@@ -372,8 +364,8 @@ def answers_text(answers: Answers) -> str:
     columns = {name: words_of(answer) for name, answer in (answers.columns or {}).items()}
     return _joined(
         "# What was answered. `blockveil init --answers answers.toml` begins with it.",
-        "\n".join(f"{key} = {value(each)}" for key, each in plain.items()),
-        "[columns]\n" + "\n".join(f"{value(name)} = {value(each)}" for name, each in columns.items()),
+        "\n".join(toml_lines(plain)),
+        "\n".join(["[columns]", *toml_lines(columns)]),
     )
 
 
@@ -384,12 +376,12 @@ def ordered(answers: Answers) -> list[tuple[str, ColumnAnswer]]:
 
 
 def _table(name: str, values: Mapping[str, Any], *comments: str) -> str:
-    lines = [*comments, f"[{name}]", *(f"{key} = {value(each)}" for key, each in values.items() if each is not None)]
-    return "\n".join(lines)
+    given = {key: each for key, each in values.items() if each is not None}
+    return "\n".join([*comments, f"[{name}]", *toml_lines(given)])
 
 
 def _rows(key: str, rows: list[dict[str, Any]]) -> str:
-    inner = "".join(f"\n  {{ {', '.join(f'{name} = {value(each)}' for name, each in row.items())} }}," for row in rows)
+    inner = "".join(f"\n  {toml_value(row)}," for row in rows)
     return f"\n{key} = [{inner}\n]"
 
 

@@ -136,8 +136,8 @@ def test_somebody_goes_back_to_an_earlier_question_or_column(visits):
     assert "This is the first question" in shown
     answers = (visits / "visits" / "answers.toml").read_text()
     assert 'unit = "one person"' in answers
-    assert '"age" = "0 to 120 in 3"' in answers
-    assert '"urgent" = "yes-no"' in answers
+    assert 'age = "0 to 120 in 3"' in answers
+    assert 'urgent = "yes-no"' in answers
     assert 'missing = "drop"' in answers
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_written_before_somebody_confirms_how_the_columns_were_unders
     assert "a number from 0 to 90" in shown
     assert "a number from 0 to 120" in shown
     assert "one of 2 texts: a, b" in shown
-    assert '"age" = "0 to 120"' in (visits / "visits" / "answers.toml").read_text()
+    assert 'age = "0 to 120"' in (visits / "visits" / "answers.toml").read_text()
 
 
 def test_a_promise_that_no_noise_keeps_is_asked_once_more_and_no_answer_is_lost(visits):
@@ -248,8 +248,8 @@ def test_a_wide_frame_whose_bounds_nobody_knows_takes_ten_decisions_and_no_edit(
         blockveil(*words[1:])
     group = zarr.open_group(next((visits / "wide" / "releases" / "wide" / "correlations").glob("*.zarr")), mode="r")
     assert group["covariance"].shape == (24, 24)
-    query = group.attrs["query"]
-    bounds = {each["name"]: (each["lower"], each["upper"]) for each in query["geometry"]["features"]}
+    declared = group.attrs["learned"]["declared"]
+    bounds = {each["name"]: (each["lower"], each["upper"]) for each in declared["features"]}
     assert bounds["q3"] == (1.0, 5.0)
     assert bounds["is_new"] == (0.0, 1.0)
     assert bounds["cost7"][1] == 1024.0
@@ -262,7 +262,7 @@ def test_a_line_may_correct_a_suggestion_and_what_names_no_column_is_said(visits
     assert 'Did you mean "ward"?' in shown
     assert "0 columns" in shown, "a pattern does not replace what is answered"
     answers = (visits / "visits" / "answers.toml").read_text()
-    assert '[columns]\n"age" = "20 to 99"\n' in answers
+    assert '[columns]\nage = "20 to 99"\n' in answers
     assert "urgent" not in answers
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.pipeline.accuracy.changes import SHARED, epsilon_of_nights, one_of
+from blockveil.pipeline.accuracy.changes import SHARED, epsilon_of_nights, one_of, with_table
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.accuracy.kinds import noise_size
 from blockveil.pipeline.accuracy.levers import compared_features, levers
@@ -50,6 +50,17 @@ def test_whoever_sets_a_lever_by_hand_gets_the_noise_that_it_promises(name):
             tried += 1
     assert tried > 0
     assert all(lever.price for lever in found)
+
+
+def test_where_noise_follows_the_records_no_bound_and_no_shared_charge_is_a_lever():
+    learns, population = planned(Path("configs") / "quickstart.toml")
+    shape = learns.config.query.geometry.model_copy(update={"learn": None})
+    query = learns.config.query.model_copy(update={"geometry": shape})
+    boxed = make_plan(with_table(learns.loaded, query=query), NIGHT)
+    words = ("half as wide", "norm bound", "shared charge")
+    for plan, wanted in ((learns, 0), (boxed, 3)):
+        found = [lever.what for lever in levers(plan, population, Rhythm("night"))]
+        assert sum(any(word in what for what in found) for word in words) == wanted, found
 
 
 def test_fewer_rows_per_unit_divide_the_noise_by_as_much(tmp_path):

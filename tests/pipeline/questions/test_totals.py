@@ -19,7 +19,7 @@ from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import rounded
-from blockveil.pipeline.plan.excess_noise import advised, excess_noise
+from blockveil.pipeline.plan.excess_noise import advised, excess_noise, with_section
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -176,7 +176,10 @@ def test_a_wrong_scale_of_the_errors_would_be_seen_in_the_coverage(tmp_path):
 
 
 def test_the_sums_of_the_demo_have_the_noise_that_the_formula_says_less_than_in_its_covariance():
-    plans = [make_plan(load_config(CONFIGS / f"{name}.toml"), NIGHT) for name in ("totals", "quickstart")]
+    loaded = load_config(CONFIGS / "quickstart.toml")
+    box = loaded.config.query.geometry.model_copy(update={"learn": None})
+    boxed = with_section(loaded, "query", {"geometry": box})
+    plans = [make_plan(each, NIGHT) for each in (load_config(CONFIGS / "totals.toml"), boxed)]
     mine, theirs = (plan.design.entry_standard_deviation()[0] for plan in plans)
     assert plans[0].charge.mu == pytest.approx(plans[1].charge.mu, rel=1e-9)
     # A share s of the sensitivity for the constant: 1 / s against 1 / s^2, and d / (1 - s) against d / (2 s (1 - s)).

@@ -27,14 +27,17 @@ NIGHT = date(2026, 11, 20)
 @contextmanager
 def recorded():
     """Keys that are derived meanwhile, by their context."""
-    found, derive = {}, NoiseKey.derive
+    found, derive, of_stage = {}, NoiseKey.derive, NoiseKey.of_stage
 
     def recording(secret, context):
         plain = derive(secret, context)
         assert isinstance(plain, NoiseKey)
         return found.setdefault((secret, context), RecordingKey(plain._secret))
 
-    with mock.patch.object(NoiseKey, "derive", recording):
+    def recording_stage(key, context):
+        return found.setdefault((key._secret, context), RecordingKey(of_stage(key, context)._secret))
+
+    with mock.patch.object(NoiseKey, "derive", recording), mock.patch.object(NoiseKey, "of_stage", recording_stage):
         yield found
 
 
@@ -45,14 +48,19 @@ def run(loaded, night=NIGHT):
 TRAINED = "train-model"
 """Draws rows of one tile step by step: each step reads the tile's stretch, and keeps its own rows alone."""
 
+LEARNS = "quickstart"
+"""Draws three stages, each under a key of its own that is derived from the committed one."""
+
 
 @pytest.mark.parametrize("name", [name for name in shipped.names() if name != TRAINED])
 def test_every_shipped_config_asks_for_each_block_once(name, monkeypatch):
     with recorded() as keys:
         monkeypatch.setattr(shipped, "pinned_key", lambda: mock.patch.object(shipped, "NIGHT", NIGHT))
         shipped.digests(name)
-    ((key),) = keys.values()
-    check_asked_once(key.asked)
+    used = [key for key in keys.values() if key.asked]
+    assert len(used) == (3 if name == LEARNS else 1)
+    for key in used:
+        check_asked_once(key.asked)
 
 
 def test_the_steps_of_a_training_draw_each_entry_once_and_under_one_key(monkeypatch):

@@ -92,6 +92,26 @@ def test_standard_errors_hold_what_shortening_takes_beside_the_noise(tmp_path):
     assert np.sqrt(np.mean(np.square(scores))) < 1.6
 
 
+def test_correlations_are_no_further_off_than_noise_takes_them_though_records_far_out_were_shortened(tmp_path):
+    rng = np.random.default_rng(6)
+    tails = np.sqrt(rng.chisquare(3, (ROWS, 1)) / 3.0)
+    values = np.array([45.0, 60_000.0, 8_000.0]) + (DRAWN / tails) * [1.5, 5_000.0, 4_000.0]
+    loaded, errors, scores = learning(tmp_path, values=values, epsilon=3.0), [], []
+    bounds, pairs = np.array([[0, 0, -500_000], [120, 1_000_000, 500_000]]), np.triu_indices(3, 1)
+    truth = np.corrcoef(np.clip(values, *bounds).T)
+    for day in range(20, 26):
+        outcome = run(loaded, NIGHT.replace(day=day))
+        assert float(zarr.open_group(outcome.path, mode="r")["shortened"][...]) > 0.1
+        release = bv.open(outcome.path)
+        error = (np.asarray(release.correlation) - truth)[pairs]
+        raw = (correlations(outcome) - truth)[pairs]
+        errors.append([np.mean(error**2), np.mean(raw**2)])
+        scores.append(error / np.asarray(release.standard_error.correlation)[pairs])
+    ours, of_ratio = np.mean(errors, axis=0)
+    assert ours < 1.3 * of_ratio
+    assert 0.1 < np.mean(np.square(scores)) < 1.5
+
+
 def test_records_that_fill_their_bounds_stay_in_the_box(tmp_path):
     values = np.random.default_rng(3).uniform([0, 0, -500_000], [120, 1_000_000, 500_000], (9_000, 3))
     loaded = learning(tmp_path, "covariance", values, epsilon=8.0)
