@@ -125,7 +125,7 @@ def histograms(folder, share):
     (folder / "histograms.toml").write_text(bounds_draft(folder / "quickstart.toml", share, (-10, 40)))
     plan = make_plan(load_config(folder / "histograms.toml"), date(2026, 11, 20))
     deviation = plan.design.entry_standard_deviation()[0, 0]
-    return deviation, 2 * BinNoise(deviation, True, 23 * plan.design.shape[1]).reach
+    return deviation, 2 * BinNoise(deviation, True, plan.answer.facts()["bins"]).reach
 
 
 @pytest.mark.parametrize(

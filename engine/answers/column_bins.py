@@ -1,8 +1,9 @@
 """Exact counts of the values of every column in public bins: all histograms from one pass over the records.
 
-Each value falls in exactly one bin of its column, whatever it is; a missing or infinite one in none, or in a bin of its
-own, as is declared. So a row that is added or removed changes one bin of each of the d columns by one, and a row that
-is replaced at most two (columns of the records that no histogram is of change nothing):
+Each value falls in exactly one bin of a histogram, whatever it is; a missing or infinite one in none, or in a bin of
+its own, as is declared. So a row that is added or removed changes one bin of each of the d histograms by one, and a row
+that is replaced at most two, also where several of them are of one column (columns of the records that none is of
+change nothing):
 
 ========== =================== =====================
 relation   L1                  L2
@@ -48,6 +49,10 @@ LEAST_POWER, GREATEST_POWER = -1000, 1000
 """Powers of two that are borders of bins lie between these."""
 
 
+MOST_DIGITS = 20
+"""Binary digits by which values are counted: two million bins."""
+
+
 class MissingValue(StrEnum):
     """What becomes of a missing or infinite value."""
 
@@ -62,7 +67,7 @@ class MissingValue(StrEnum):
 
 
 class ColumnBins(Protocol):
-    """Public bins that hold every finite number exactly once, in ascending order."""
+    """Public bins that hold every finite number exactly once."""
 
     @property
     def size(self) -> int:
@@ -70,7 +75,7 @@ class ColumnBins(Protocol):
 
     @property
     def borders(self) -> tuple[Vector, Vector]:
-        """Lower and upper end of each bin, ascending, shape (size,) each; the first and the last end are infinite."""
+        """Lower and upper end of each bin, ascending, shape (size,) each."""
 
     def places(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
         """Bin of each value, shape of ``values``; of one that is not finite, any of them."""
@@ -180,8 +185,49 @@ class EdgeBins:
 
 
 @dataclass(frozen=True)
+class DigitBins:
+    """Bins by the leading binary digits of a value of either sign, and one for zero alone: where in its octave it lies.
+
+    A value x falls in that bin of ``(1, 1 + 2^-b]``, ..., ``(2 - 2^-b, 2]``, ``(2, 2 + 2^(1 - b)]``, ...,
+    ``(4 - 2^(1 - b), 4]`` which holds ``|x| 4^k`` for a whole number k. Numbers below 2^-1022 are in any of them.
+
+    Attributes
+    ----------
+    digits
+        Digits b behind the leading one, 1 to 20.
+    """
+
+    digits: int
+
+    def __post_init__(self) -> None:
+        """Refuse more digits than memory has room for."""
+        if not 1 <= self.digits <= MOST_DIGITS:
+            raise ValueError(f"there are no bins by {self.digits} digits; 1 to {MOST_DIGITS} are counted")
+
+    @property
+    def size(self) -> int:
+        """Number of bins: those of two octaves, and zero."""
+        return 2 ** (self.digits + 1) + 1
+
+    @property
+    def borders(self) -> tuple[Vector, Vector]:
+        """Ends of the bins of ``|x| 4^k``, exact, shape (size,) each; zero comes first, from 0 to 0."""
+        octave = 1.0 + np.arange(2**self.digits) / 2**self.digits
+        lower = np.concatenate([octave, 2.0 * octave])
+        return np.append(0.0, lower), np.concatenate([[0.0], lower[1:], [4.0]])
+
+    def places(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Bin of each value, from its bits: no arithmetic rounds."""
+        bits = np.ascontiguousarray(values).view(np.int64) & _MAGNITUDE
+        # The float64 just below a magnitude, so that bins are closed away from zero. Its exponent has an odd bias: the
+        # lowest bit is set where the magnitude lies in (1, 2] times an even power of two.
+        keys = ((bits - 1) >> (52 - self.digits)) & (2 ** (self.digits + 1) - 1)
+        return np.where(bits == 0, 0, (keys ^ 2**self.digits) + 1).astype(np.intp)
+
+
+@dataclass(frozen=True)
 class HistogramQuery:
-    """A histogram of each column, as a matrix: a row for each column of the records, and its bins along it.
+    """A histogram of each column, as a matrix: a row for each histogram, and its bins along it.
 
     Rows of fewer bins than others end in places where nothing is counted; the last place of each row is that of missing
     values where these are counted.
@@ -189,12 +235,12 @@ class HistogramQuery:
     Attributes
     ----------
     bins
-        Bins of each column, in the order of the columns.
+        Bins of each histogram, in the order of their columns.
     missing
         What becomes of a missing or infinite value.
     at
-        Place of each of these columns in the records, ascending, where there are others besides; None where there are
-        no others.
+        Place in the records of each histogram's column, ascending, where there are other columns besides, or several
+        histograms of one; None where each column has one.
     """
 
     bins: tuple[ColumnBins, ...]
@@ -205,9 +251,9 @@ class HistogramQuery:
         """Refuse a query of nothing, and places that are not those of its columns."""
         if not self.bins:
             raise ValueError("there are no columns to count; declare at least one")
-        # A column that was counted twice would make a row change more bins than the sensitivity says.
-        if self.at is not None and (len(self.at) != len(self.bins) or sorted(set(self.at)) != list(self.at)):
-            raise ValueError("each column that is counted has a place of its own in the records, in ascending order")
+        # The sensitivity counts histograms and not columns, so that one column may have several.
+        if self.at is not None and (len(self.at) != len(self.bins) or sorted(self.at) != list(self.at)):
+            raise ValueError("each histogram is of a column of the records, in ascending order")
 
     @property
     def _counts_missing(self) -> int:
@@ -215,12 +261,12 @@ class HistogramQuery:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of places where a value of each column may fall."""
+        """Number of places where a value may fall in each histogram."""
         return tuple(each.size + self._counts_missing for each in self.bins)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Columns that are counted, and the largest number of places."""
+        """Histograms, and the largest number of places."""
         return len(self.bins), max(self.sizes)
 
     def borders(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -232,7 +278,7 @@ class HistogramQuery:
 
     @cached_property
     def _columns_of_bins(self) -> list[tuple[ColumnBins, NDArray[np.intp]]]:
-        """Each kind of bins, and the columns that have it."""
+        """Each kind of bins, and the histograms that have it."""
         groups: dict[ColumnBins, list[int]] = {}
         for column, each in enumerate(self.bins):
             groups.setdefault(each, []).append(column)

@@ -18,6 +18,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
   is not enough
 * :mod:`.linear_forms`: How exactly means, standard deviations and correlations will be known
 * :mod:`.matrices`: From released integers to estimates in raw units, each with the standard deviation of its noise
+* :mod:`.narrowed_bounds`: Bounds within an octave or two, from noisy counts of values by their leading binary digits:
+  for values far from zero
 * :mod:`.noisy_moments`: A released second moment as the source of further statistics, and how its noise moves them
 * :mod:`.postprocessing`: Post-processing of released matrices; costs no privacy
 * :mod:`.ratios`: How far noise can take means and covariances from the truth, all of them at once, though they are

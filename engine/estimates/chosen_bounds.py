@@ -101,7 +101,10 @@ class BinNoise:
     @property
     def band(self) -> float:
         """Standard deviations that no bin, and no sum from either end, exceeds with probability 0.95."""
-        held = 3 * self.bins  # each bin, and the sums of it with those further out on either side
+        return self.band_of(3 * self.bins)  # each bin, and the sums of it with those further out on either side
+
+    def band_of(self, held: int) -> float:
+        """Standard deviations that none of so many bins and sums of them exceeds with probability 0.95."""
         if self.gaussian:
             return GaussianNoise().band(held)
         # The rate of a Laplace law on whole numbers of this deviation; that of a finer grid is no larger a factor.

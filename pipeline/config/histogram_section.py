@@ -12,6 +12,9 @@ from blockveil.pipeline.config.geometry_section import Geometry, repeated
 MOST_BINS = 2**24
 """Most bins of all columns together: 128 MiB of counts."""
 
+BY_DIGITS = ", digits"
+"""End of the name of a column's second histogram, after that of the column."""
+
 Power = Annotated[Whole, Field(ge=-300, le=300)]
 
 
@@ -47,6 +50,9 @@ class ColumnHistogramsSection(Section):
     """what to do with a missing value: refuse all, count it in no bin, or count it in a bin of its own"""
     powers: tuple[Power, Power] | None = None
     """the least and the greatest power of two, such as [-10, 40], that borders bins of either sign; zero has its own"""
+    digits: Annotated[Whole, Field(ge=1, le=20)] | None = None
+    """binary digits behind the leading one by which values are counted besides powers of two, such as 10, for narrow
+    bounds of values far from zero; one more histogram of each column that has no edges"""
     features: Annotated[
         tuple[BinnedFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
     ]
@@ -94,10 +100,31 @@ class ColumnHistogramsSection(Section):
             raise refusal("powers", f"{list(self.powers)}", "The least power comes first", "Write them in order")
 
     @rule
+    def _digits_of_powers(self) -> None:
+        if self.digits is None:
+            return
+        if self.powers is None:
+            raise refusal(
+                "digits",
+                "given without powers",
+                "Digits say where between two powers of two a value lies",
+                "Give powers, such as [-10, 40], or leave digits out",
+            )
+        named = [each.name for each in self.counted if each.name.endswith(BY_DIGITS)]
+        if named:
+            raise refusal(
+                "digits",
+                f'given beside feature "{named[0][:60]}"',
+                f'A name that ends in "{BY_DIGITS}" is that of a histogram by digits',
+                "Name the feature otherwise",
+            )
+
+    @rule
     def _within_memory(self) -> None:
         low, high = self.powers or (0, 0)
-        widest = max(2 * (high - low) + 5 if each.edges is None else len(each.edges) + 1 for each in self.counted)
-        if len(self.counted) * (widest + 1) > MOST_BINS:
+        of_powers = max(2 * (high - low) + 5, 0 if self.digits is None else 2 ** (self.digits + 1) + 1)
+        widest = max(of_powers if each.edges is None else len(each.edges) + 1 for each in self.counted)
+        if len(self.counted) * (1 if self.digits is None else 2) * (widest + 1) > MOST_BINS:
             raise refusal(
                 "features",
                 f"{len(self.counted)} columns with up to {widest + 1} bins each",

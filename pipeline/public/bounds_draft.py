@@ -22,6 +22,9 @@ from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import read_toml, toml_lines
 
+DIGITS = 10
+"""Binary digits by which columns are counted: a thousandth of a value is told apart."""
+
 _LONGEST_NAME = 63
 _WANTED, _CLIPPED = "bounds", "clipped"
 """What follows the name of a release in that of its histograms."""
@@ -47,7 +50,7 @@ def bounds_draft(config: Path, share: float, powers: tuple[int, int]) -> str:
     """
     _check_share(share)
     tree = read_toml(config)
-    features = {"powers": list(powers), "features": _features(_table(tree, "query"))}
+    features = {"powers": list(powers), "digits": DIGITS, "features": _features(_table(tree, "query"))}
     return _checked(_drafted(tree, share, _WANTED, features), config.name, share)
 
 

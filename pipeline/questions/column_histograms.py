@@ -9,17 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.column_bins import ColumnBins, EdgeBins, HistogramQuery, MissingValue, PowerBins
+from blockveil.engine.answers.column_bins import (
+    ColumnBins,
+    DigitBins,
+    EdgeBins,
+    HistogramQuery,
+    MissingValue,
+    PowerBins,
+)
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.chosen_bounds import BinNoise, ChosenBounds, choose_bounds
 from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.estimates.narrowed_bounds import DigitCounts, narrowed
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.problems import Histograms
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.histogram_section import BinnedFeature, ColumnHistogramsSection
+from blockveil.pipeline.config.histogram_section import BY_DIGITS, BinnedFeature, ColumnHistogramsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import Answer, additive, extent, span, text
 
@@ -28,16 +36,16 @@ _AXES, _DEVIATION = ("feature", "bin"), "histograms_standard_deviation"
 
 @dataclass(frozen=True, eq=False)
 class ColumnHistograms:
-    """A histogram of each column that is counted.
+    """A histogram of each column that is counted, or two: between powers of two, and by leading digits.
 
     Attributes
     ----------
     problem
         Its sensitivity.
     query
-        Bins of each column that is counted, and where it stands in the records.
+        Bins of each histogram, and where its column stands in the records.
     names
-        Names of the columns that are counted.
+        Names of the histograms: those of their columns, and with an end of their own where they are by digits.
     stored
         Number of columns of the records.
     """
@@ -152,10 +160,14 @@ class HistogramsAnswer:
 
 def build(loaded: LoadedConfig, asked: ColumnHistogramsSection) -> ColumnHistograms:
     """Question of a config."""
-    counted, stored = asked.counted, asked.columns
-    names = tuple(feature.name for feature in counted)
-    at = None if names == stored else tuple(stored.index(name) for name in names)
-    query = HistogramQuery(tuple(_bins(asked, feature) for feature in counted), MissingValue(asked.missing), at)
+    stored, found = asked.columns, list[tuple[str, int, ColumnBins]]()
+    for feature in asked.counted:
+        place = stored.index(feature.name)
+        found.append((feature.name, place, _bins(asked, feature)))
+        if asked.digits is not None and feature.edges is None:
+            found.append((feature.name + BY_DIGITS, place, DigitBins(asked.digits)))
+    names, at, bins = zip(*found, strict=True)
+    query = HistogramQuery(bins, MissingValue(asked.missing), None if names == stored else at)
     last = query.missing is MissingValue.COUNT
     problem = Histograms(query.sizes, loaded.config.privacy.neighbours, asked.rows_at_most, last)
     return ColumnHistograms(problem, query, names, len(stored))
@@ -181,15 +193,30 @@ def bounds_of(
     accepted
         Share of a column's values that may lie outside its bounds, 0 to below 1.
     """
-    noise = noise_of(arrays, attributes)
+    noise, names = noise_of(arrays, attributes), [str(name) for name in arrays["feature"][...]]
+    digits = {name: row for row, name in enumerate(names) if name.endswith(BY_DIGITS)} if _by_digits(attributes) else {}
     found = []
-    for row, name in enumerate(arrays["feature"][...]):
-        own = replace(noise, deviation=float(np.max(arrays[_DEVIATION][row])))
-        lower, upper = (np.asarray(arrays[side][row], dtype=np.float64) for side in ("bin_lower", "bin_upper"))
-        there = ~np.isnan(lower)
-        counts = np.asarray(arrays["histograms"][row], dtype=np.float64)[there]
-        found.append((str(name), choose_bounds(counts, lower[there], upper[there], own, accepted)))
+    for row, name in enumerate(names):
+        if name in digits:
+            continue
+        octaves, own = _histogram(arrays, row), replace(noise, deviation=float(np.max(arrays[_DEVIATION][row])))
+        chosen, beside = choose_bounds(*octaves, own, accepted), digits.get(name + BY_DIGITS)
+        if chosen is not None and beside is not None:
+            behind = _histogram(arrays, beside)[0][1:]  # without zero
+            chosen = narrowed(chosen, octaves, DigitCounts(behind, own, len(digits)), accepted)
+        found.append((name, chosen))
     return found
+
+
+def _by_digits(attributes: Mapping[str, Any]) -> bool:
+    return attributes["query"].get("digits") is not None
+
+
+def _histogram(arrays: Mapping[str, Any], row: int) -> tuple[Vector, Vector, Vector]:
+    """Counts of the bins of a row, and their lower and upper ends."""
+    lower, upper = (np.asarray(arrays[side][row], dtype=np.float64) for side in ("bin_lower", "bin_upper"))
+    there = ~np.isnan(lower)
+    return np.asarray(arrays["histograms"][row], dtype=np.float64)[there], lower[there], upper[there]
 
 
 def noise_of(arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> BinNoise:

@@ -27,8 +27,8 @@ def by_feature(
         Columns that are listed.
     """
     rows: list[dict[str, str | float]] = []
-    few = {name: whole[:most] for name in _NAMES if (whole := array(name)) is not None}
-    for name, found in bounds_of(few, attributes):
+    few = {name: whole[: 2 * most] for name in _NAMES if (whole := array(name)) is not None}
+    for name, found in bounds_of(few, attributes)[:most]:
         unknown = float("nan")
         rows.append(
             {

@@ -8,6 +8,7 @@ from typing import Any
 
 from blockveil.pipeline.config.ingest_columns import CALENDAR
 from blockveil.pipeline.config.toml import toml_lines, toml_value
+from blockveil.pipeline.public.bounds_draft import DIGITS
 from blockveil.pipeline.report.released_moments import MOST_FEATURES
 from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, Answers, Strictness
 from blockveil.pipeline.scaffold.column_answers import (
@@ -174,7 +175,7 @@ def find_bounds_text(answers: Answers, share: float, place: Place = FIRST) -> st
             "release", {"dataset": answers.dataset, "name": f"{place.named(answers)}-bounds", "budget": place.budget}
         ),
         _table("data", {"store": place.store}),
-        _table("query", {**query, "powers": [-10, 40]}, words) + _rows("features", features),
+        _table("query", {**query, "powers": [-10, 40], "digits": DIGITS}, words) + _rows("features", features),
         _privacy(answers, share),
         _table("mechanism", {"kind": "gaussian"}),
         _table("output", place.output),

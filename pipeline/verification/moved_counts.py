@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from blockveil.pipeline.verification.moved_strategies import Arrays, columns_of, product
-from blockveil.pipeline.verification.stated_numbers import Moved, least_size, sizes, stated_count
+from blockveil.pipeline.verification.stated_numbers import Moved, bins_by_digits, least_size, sizes, stated_count
 
 Axes = Sequence[int]
 """Positions of axes."""
@@ -88,7 +88,7 @@ def bins(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: boo
         if power != 2:
             raise KeyError("strategy")
         return _histograms(stated["query"], stated["mechanism"], replaced)
-    columns = sum(feature.get("counted") is not False for feature in stated["query"]["features"])
+    columns = len(_sizes_of_histograms(stated["query"]))
     rows, along = sizes(stated["mechanism"], "row_spread", columns), stated["mechanism"]["column_spread"]
     along = sizes(stated["mechanism"], "column_spread", len(along) if isinstance(along, list) else 1)
     moved = [size for size in rows for _ in range(2 if replaced else 1)]
@@ -199,7 +199,7 @@ def _residuals(
 
 
 def _histograms(query: Mapping[str, Any], mechanism: Mapping[str, Any], replaced: bool) -> Moved:
-    bins = [_bins_of(query, feature) for feature in query["features"] if feature.get("counted") is not False]
+    bins = _sizes_of_histograms(query)
     if list(mechanism["strategy"]["bins_by_column"]) != bins:
         raise ValueError("bins_by_column")
     k, spread, column = len(bins), _by_row(mechanism), Fraction(least_size(mechanism, "column_spread"))
@@ -217,13 +217,22 @@ def _histograms(query: Mapping[str, Any], mechanism: Mapping[str, Any], replaced
     return Moved(worst, worst)
 
 
-def _bins_of(query: Mapping[str, Any], feature: Mapping[str, Any]) -> int:
-    """Bins of a column: between edges and beyond either end, or between powers of two of either sign and at zero."""
-    missing = int(query["missing"] == "count")
-    if feature.get("edges") is not None:
-        return len(feature["edges"]) + 1 + missing
-    low, high = query["powers"]
-    return stated_count({"bins": 2 * (high - low) + 5}, "bins") + missing
+def _sizes_of_histograms(query: Mapping[str, Any]) -> list[int]:
+    """Bins of each histogram: of a column's edges and beyond either end; else of powers of two of either sign and zero,
+    and of digits and zero where these are counted too.
+    """
+    missing, found = int(query["missing"] == "count"), list[int]()
+    for feature in query["features"]:
+        if feature.get("counted") is False:
+            continue
+        if feature.get("edges") is not None:
+            found.append(len(feature["edges"]) + 1 + missing)
+            continue
+        low, high = query["powers"]
+        found.append(stated_count({"bins": 2 * (high - low) + 5}, "bins") + missing)
+        if query.get("digits") is not None:
+            found.append(bins_by_digits(query) + missing)
+    return found
 
 
 def _added_up(known: Sequence[tuple[Axes, Fraction]], factors: Sequence[int]) -> Fraction:

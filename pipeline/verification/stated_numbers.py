@@ -78,6 +78,17 @@ def stated_count(table: Mapping[str, Any], key: str) -> int:
     return int(found)
 
 
+_MOST_DIGITS = 20
+
+
+def bins_by_digits(query: Mapping[str, Any]) -> int:
+    """Bins of a histogram by leading binary digits, and that of zero; raises as :func:`stated_number`."""
+    digits = stated_count(query, "digits")
+    if digits > _MOST_DIGITS:
+        raise ValueError("digits")
+    return int(2 ** (digits + 1) + 1)
+
+
 def largest_integer(stated: Mapping[str, Any]) -> int:
     """K: integers of the bits that the query asks for, of which the mechanism states the largest.
 

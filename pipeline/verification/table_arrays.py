@@ -20,6 +20,7 @@ import numpy as np
 from blockveil.pipeline.verification.checked_arrays import CLOSE, DEVIATION, CheckedArrays, OtherArray
 from blockveil.pipeline.verification.released_counts import axes, even
 from blockveil.pipeline.verification.stated_grid import Values, same
+from blockveil.pipeline.verification.stated_numbers import bins_by_digits
 
 _TILE = 128
 """Columns in which what is measured is laid out, at most."""
@@ -147,14 +148,22 @@ def _over(table: Axes, values: Values, shared: Axes) -> Values:
 
 def histograms(check: CheckedArrays) -> None:
     """Of histograms of columns; parameters and errors as :func:`.released_counts.cells`."""
-    counted = [feature for feature in check.query["features"] if feature.get("counted") is not False]
-    check.texts("feature", [str(feature["name"]) for feature in counted])
-    borders, width = [_borders(check, feature) for feature in counted], int(check.stored("bin_lower", 2).shape[1])
+    borders, names = list[tuple[Values, Values]](), list[str]()
+    for feature in check.query["features"]:
+        if feature.get("counted") is False:
+            continue
+        names.append(str(feature["name"]))
+        borders.append(_borders(check, feature))
+        if check.query.get("digits") is not None and feature.get("edges") is None:
+            names.append(f"{feature['name']}, digits")
+            borders.append(_borders_by_digits(check))
+    check.texts("feature", names)
+    width = int(check.stored("bin_lower", 2).shape[1])
     sizes = [lower.size for lower, _ in borders]
     missing = check.query["missing"] == "count"
     if max(sizes) + missing != width:
         raise OtherArray("bin_lower has another shape than follows from its query")
-    ends = np.full((2, len(counted), width), np.nan)
+    ends = np.full((2, len(names), width), np.nan)
     for place, found in enumerate(borders):
         for side in (0, 1):
             ends[side, place, : sizes[place]] = found[side]
@@ -201,6 +210,13 @@ def _borders(check: CheckedArrays, feature: dict[str, object]) -> tuple[Values, 
     powers = np.ldexp(1.0, np.arange(least, greatest + 1))
     above, below = np.append(powers, np.inf), np.append(0.0, powers)
     return np.concatenate([-above[::-1], [0.0], below]), np.concatenate([-below[::-1], [0.0], above]) + 0.0
+
+
+def _borders_by_digits(check: CheckedArrays) -> tuple[Values, Values]:
+    """Ends of the bins of zero and of magnitudes between one and four."""
+    cells = (bins_by_digits(check.query) - 1) // 2
+    lower = np.concatenate([1.0 + np.arange(cells) / cells, 2.0 + np.arange(cells) * 2.0 / cells])
+    return np.append(0.0, lower), np.concatenate([[0.0], lower[1:], [4.0]])
 
 
 def _label(low: float, high: float) -> str:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockveil.engine.answers.column_bins import (
+    DigitBins,
     EdgeBins,
     HistogramQuery,
     MissingValue,
@@ -198,7 +199,58 @@ def test_columns_that_are_not_counted_change_nothing():
     assert np.array_equal(column_histograms(records, 0, 200, some, 200), wanted)
 
 
-@pytest.mark.parametrize("at", [(0,), (0, 0), (3, 1), (0, 1, 2)])
-def test_a_column_is_counted_at_one_place_alone(at):
-    with pytest.raises(ValueError, match="a place of its own"):
+@pytest.mark.parametrize("at", [(0,), (3, 1), (0, 1, 2)])
+def test_each_histogram_is_of_one_column_in_their_order(at):
+    with pytest.raises(ValueError, match="each histogram is of a column"):
         HistogramQuery((EDGES, POWERS), MissingValue.DROP, at)
+
+
+@pytest.mark.parametrize("digits", [1, 3, 10, 20])
+def test_a_value_is_in_the_bin_of_digits_that_holds_it_over_a_power_of_four(digits):
+    bins = DigitBins(digits)
+    lower, upper = bins.borders
+    assert bins.size == lower.size == upper.size
+    assert np.array_equal(lower[2:], upper[1:-1])
+    assert (lower[0], upper[0], lower[1], upper[-1]) == (0.0, 0.0, 1.0, 4.0)
+    values = special()
+    values = values[(values == 0.0) | (np.abs(values) >= 2.0**-1022)]
+    places = bins.places(values)
+    for value, place in zip(values, places, strict=True):
+        if value == 0.0:
+            assert place == 0
+            continue
+        part, power = np.frexp(abs(value))  # in [1/2, 1); exact
+        inside = next(y for y in (part * 2, part * 4, part * 8) if 1.0 < y <= 4.0 and _of_four(abs(value), y, power))
+        assert lower[place] < inside <= upper[place], value
+
+
+def _of_four(value, y, power):
+    """Whether a value is a number times an even power of two."""
+    return (int(power) - round(float(np.log2(y / np.frexp(value)[0])))) % 2 == 0
+
+
+def test_numbers_too_small_for_digits_are_in_one_bin_all_the_same():
+    bins = DigitBins(5)
+    places = bins.places(np.array([5e-324, -5e-324, 2.0**-1030, np.nextafter(2.0**-1022, 0.0)]))
+    assert np.all((places > 0) & (places < bins.size))
+    with pytest.raises(ValueError, match="digits"):
+        DigitBins(0)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_two_histograms_of_one_column_move_by_what_their_sensitivity_says_and_no_more(neighbours):
+    """Brute force: every record of a few values in every place, against every other and against none."""
+    bins = (PowerBins(-2, 3), DigitBins(2), EdgeBins((0.0, 1.0)))
+    query = HistogramQuery(bins, MissingValue.DROP, (0, 0, 2))
+    values = [0.0, 0.3, 1.0, 2.5, -2.5, 6.0, 10.0, 40.0, np.nan]
+    rows = [np.array([[a, 7.0, b]]) for a in values for b in (0.5, 3.0)]
+    exact = [column_histograms(row, 0, 1, query, 1).astype(float) for row in rows]
+    if neighbours is Neighbours.ADD_REMOVE:
+        moved = exact
+    else:
+        moved = [one - other for one, other in itertools.product(exact, exact)]
+    problem = Histograms(query.sizes, neighbours, 100)
+    spread = problem.spread(np.ones(3), np.ones(query.shape[1]))
+    longest, largest = max(np.sqrt(np.sum(each**2)) for each in moved), max(np.sum(np.abs(each)) for each in moved)
+    assert longest == pytest.approx(problem.l2(spread).bound)
+    assert largest == pytest.approx(problem.l1(spread).bound)
