@@ -190,7 +190,7 @@ def test_bounds_that_nobody_knows_are_found_within_the_promise_and_nothing_is_ed
     finding = load_config(composed.folder / "find-bounds.toml")
     bounds = make_plan(finding, date(2026, 12, 1))
     assert bounds.digest == composed.plan.digest
-    assert set(bounds.question.names) == {"cost", "ward"}
+    assert set(bounds.question.names) == {"cost", "cost, digits", "ward", "ward, digits"}
     assert ingest.outputs == finding.config.query.columns
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(composed.folder / "release.toml")
