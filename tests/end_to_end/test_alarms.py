@@ -5,7 +5,9 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from prefect import get_client
 
+from blockveil.flows.service import automations
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import Ledger
 from tests import certificates, mail_server, support
@@ -38,6 +40,14 @@ def make_blocks(served, url, port, authority):
             host="localhost", port=port, authority=authority, user="blockveil",
             password="a password of the mail server", sender="blockveil@example.org", recipients=["ada@example.org"],
         ).save("on-call")  # fmt: skip
+
+
+def was_sent(served, run):
+    """Whether the server says that an alarm of a failed run was sent to everybody."""
+    about = f"{run}/{served.ask(f'/flow_runs/{run}')['run_count']}/failed"
+    with spoken_to(served.url, served.login), get_client(sync_client=True) as client:
+        told = automations.told(client, about, datetime.now(UTC))
+    return {each.recipient for each in told if each.sent} == {"webhook/on-call", "mail/on-call"}
 
 
 @pytest.fixture
@@ -111,6 +121,8 @@ def test_failures_are_told_by_webhook_and_mail_an_exhausted_budget_pauses_its_ni
         served.wait(lambda: any("BadConfig" in text for text in messages), f"failed: {messages}")
         (text,) = [text for text in messages if "BadConfig" in text]
         assert f"/runs/flow-run/{failed}" in text
+        # What a server that stops has not noted as sent is told again.
+        served.wait(lambda: was_sent(served, failed), "the server does not say that it was sent to both")
 
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1"):
         time.sleep(45)  # two looks at what is so
