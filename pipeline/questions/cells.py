@@ -270,7 +270,7 @@ class BucketsAnswer:
             **self.question.grid_arrays(found),
             "bucket": self.question.folded(buckets.numbers),
             "bucket_counts": (buckets.counts, ("bucket_number",)),
-            "bucket_standard_deviation": (np.full(buckets.counts.size, buckets.deviation), ("bucket_number",)),
+            "bucket_counts_standard_deviation": (np.full(buckets.counts.size, buckets.deviation), ("bucket_number",)),
         }
         for number, part in enumerate(self.question.problem.workload, start=1):
             deviation = buckets.answer_deviations(part) if part.shape[0] * part.shape[1] <= MOST_ANSWERS else None

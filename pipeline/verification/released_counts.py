@@ -271,8 +271,8 @@ def _buckets(check: CheckedArrays, grid: tuple[int, ...]) -> None:
     longest = stated_count(check.mechanism["steps"][0], "longest")
     check.require("bucket", in_range and bool(np.all((lengths >= 1) & (lengths <= longest))))
     check.require("bucket_counts", bool(np.array_equal(value, np.rint(value))))
-    check.of(f"bucket{DEVIATION}", (count,))
-    check.constant(f"bucket{DEVIATION}", (deviation, deviation))
+    check.of(f"bucket_counts{DEVIATION}", (count,))
+    check.constant(f"bucket_counts{DEVIATION}", (deviation, deviation))
     check.sums_to("counts", (value / lengths)[numbers], float(np.max(np.abs(value))))
     check.sums_to(f"counts{DEVIATION}", (deviation / lengths)[numbers])
     if check.query.get("workload"):

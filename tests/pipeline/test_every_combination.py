@@ -46,6 +46,7 @@ SHAPES = {
     "midpoint": ('kind = "box"\norigin = "midpoint"', BOX.replace("-2", "-1")),
     "zero": ('kind = "box"\norigin = "zero"', BOX),
     "norm": ('kind = "box"\norigin = "midpoint"\nnorm_at_most = 2.5', BOX),
+    "learned": ('kind = "box"\norigin = "midpoint"\nlearn = "covariance"', BOX),
     "ball": ('kind = "ball"\nradius = 2', POINT),
     "axes": ('kind = "ellipsoid"\nshape = "diagonal"', POINT.replace(" }}", ", semi_axis = 2 }}")),
     "matrix": ('kind = "ellipsoid"\nshape = "shape.npy"', POINT),
@@ -224,6 +225,8 @@ NOT_OF = {
 
 def served(query, which):
     """Mechanisms that release a query of records in a shape."""
+    if which == "learned":
+        return {"shaped-gaussian"} if query == "covariance" else set()
     if (which == "matrix" and query == "outer-products") or (
         kind_of(query) == "gradients" and which not in ("midpoint", "zero")
     ):

@@ -10,7 +10,7 @@ CELLS = {"matrix": "cell"}
 
 def test_errors_of_buckets_are_as_many_as_buckets_and_not_as_cells_that_have_one():
     check_stated(
-        CELLS, {"cell": (9,), "cell_standard_deviation": (9,), "bucket": (9,), "bucket_standard_deviation": (3,)}
+        CELLS, {"cell": (9,), "cell_standard_deviation": (9,), "bucket": (9,), "bucket_counts_standard_deviation": (3,)}
     )
 
 

@@ -275,13 +275,13 @@ def test_buckets_are_released_with_the_deviations_of_their_noise_at_the_sum_of_t
     group = zarr.open_group(outcome.path, mode="r")
     buckets, exact = group["bucket"][...], truth(5, 6)
     sums = np.array([exact[buckets == b].sum() for b in range(buckets.max() + 1)])
-    ratio = (group["bucket_counts"][...] - sums) / group["bucket_standard_deviation"][...]
+    ratio = (group["bucket_counts"][...] - sums) / group["bucket_counts_standard_deviation"][...]
     assert np.max(np.abs(ratio)) < 20  # a Laplace variable exceeds that with probability 5e-13
     assert group["counts"][...].sum() == pytest.approx(group["bucket_counts"][...].sum())
     left, right = rows_of(AllRange(5)), rows_of(AllRange(6))
     assert np.allclose(group["workload_1_answers"][...], left @ group["counts"][...] @ right.T)
     whole = group["workload_1_standard_deviation"][...][4, 5]  # rows 0 to 5, columns 0 to 6: every bucket once
-    assert whole == pytest.approx(np.sqrt(np.sum(group["bucket_standard_deviation"][...] ** 2)))
+    assert whole == pytest.approx(np.sqrt(np.sum(group["bucket_counts_standard_deviation"][...] ** 2)))
     steps = group.attrs["mechanism"]["steps"]
     assert [step["step"] for step in steps] == ["partition", "buckets"]
     assert steps[0]["loss"] == pytest.approx(1.0, rel=0.01)
