@@ -3,7 +3,8 @@
 Run ``python -m benchmarks.learning [NIGHTS]``. Every row is of releases of the product at epsilon 1 and delta 1e-6,
 each with a key of its own: root mean square error of correlations by the released covariance (where that has a variance
 below zero, the share of such entries), mean of their squared errors over squared standard errors, and the error of the
-covariance in half widths, in the Frobenius norm, over that of the matrix. There is no clock.
+covariance in half widths, in the Frobenius norm, over that of the matrix. Where a night learns, first nights are a row,
+and nights that learn from the one before are another. There is no clock.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def even(rows: int, features: int) -> Records:
 
 
 def nights(folder: Path, records: Records, learn: str | None, count: int) -> Iterator[Any]:
-    """Released groups of so many nights."""
+    """Released groups of so many nights, each of which may learn from the one before."""
+    folder.mkdir(exist_ok=True)
     group = zarr.open_group(folder / "records.zarr", mode="w")
     group.create_array("records", data=records.values, chunks=(10_000, records.values.shape[1]))
     features = [
@@ -106,29 +108,38 @@ def nights(folder: Path, records: Records, learn: str | None, count: int) -> Ite
         yield zarr.open_group(outcome.path, mode="r")
 
 
-def row(records: Records, learn: str | None, count: int) -> str:
-    """One line of the table."""
+def rows(records: Records, learn: str | None, count: int) -> Iterator[str]:
+    """Lines of the table: of first nights, and of those after them where they learn."""
+    with tempfile.TemporaryDirectory() as folder, np.errstate(invalid="ignore"):
+        if learn is None:
+            yield _row(records, "box", [_errors(each, records) for each in nights(Path(folder), records, learn, count)])
+            return
+        first = [_errors(next(nights(Path(folder) / str(k), records, learn, 1)), records) for k in range(count)]
+        yield _row(records, f'learn = "{learn}", first night', first)
+        series = nights(Path(folder) / "series", records, learn, count + 1)
+        later = [_errors(each, records) for each in series][1:]
+        yield _row(records, f'learn = "{learn}", later nights', later)
+
+
+def _errors(group: Any, records: Records) -> tuple[float, ...]:
     half = (records.upper - records.lower) / 2.0
     truth = np.cov(np.clip(records.values, records.lower, records.upper).T / half[:, None], bias=True)
     pairs = np.triu_indices(len(truth), 1)
-    found = []
-    with tempfile.TemporaryDirectory() as folder, np.errstate(invalid="ignore"):
-        for group in nights(Path(folder), records, learn, count):
-            matrix = group["covariance"][...] / np.outer(half, half)
-            error = group["covariance_standard_deviation"][...] / np.outer(half, half)
-            correlation = (_correlation(matrix) - _correlation(truth))[pairs]
-            scores = ((matrix - truth) / error)[np.triu_indices(len(truth))]
-            found.append(
-                (
-                    np.sqrt(np.nanmean(correlation**2)),
-                    np.mean(np.isnan(correlation)),
-                    np.linalg.norm(matrix - truth) / np.linalg.norm(truth),
-                    np.mean(scores**2),
-                    float(group.attrs.asdict().get("learned", {}).get("shortened", 0.0)),
-                )
-            )
-    of_correlations, missing, frobenius, scores, shortened = np.mean(found, axis=0)
-    shape = "box" if learn is None else f'learn = "{learn}"'
+    matrix = group["covariance"][...] / np.outer(half, half)
+    error = group["covariance_standard_deviation"][...] / np.outer(half, half)
+    correlation = (_correlation(matrix) - _correlation(truth))[pairs]
+    scores = ((matrix - truth) / error)[np.triu_indices(len(truth))]
+    return (
+        float(np.sqrt(np.nanmean(correlation**2))),
+        float(np.mean(np.isnan(correlation))),
+        float(np.linalg.norm(matrix - truth) / np.linalg.norm(truth)),
+        float(np.mean(scores**2)),
+        float(group.attrs.asdict().get("learned", {}).get("shortened", 0.0)),
+    )
+
+
+def _row(records: Records, shape: str, errors: list[tuple[float, ...]]) -> str:
+    of_correlations, missing, frobenius, scores, shortened = np.mean(errors, axis=0)
     lost = f" ({100 * missing:.0f} % none)" if missing else ""
     return (
         f"| {records.name} | {shape} | {of_correlations:.3g}{lost} | {frobenius:.3g} | {scores:.2f} | "
@@ -156,7 +167,8 @@ def main() -> None:
         even(300_000, 6),
     ):
         for learn in SHAPES:
-            print(row(records, learn, count), flush=True)
+            for line in rows(records, learn, count):
+                print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,19 @@ takes away. Of records in rings beyond a radius R the squared length beyond it i
 Rings up to twice the radius, and to four usual lengths, are taken by their raw counts, for as much as one standard
 deviation of their noise at the least; further ones count as empty where they do not stand out of theirs, since a few
 records there would outweigh all others. At worst an entry of the second moment is off by L. Of elliptical records means
-are off by nothing, and all entries shrink by the share L / d. What is stated lies between, as found for skewed,
-heavy-tailed and normal records: root mean squares of 0.45 L / d for entries, and of ``0.3 L / (R sqrt(d))`` for means.
+are off by nothing, and all entries shrink by the share L / d. Of skewed, heavy-tailed and normal records the root mean
+square over entries was found to be 0.45 L / d, by which the radius is chosen. What is stated of each lies between,
+0.67 L / d, and ``0.3 L / (R sqrt(d))`` of means.
 
-A few records far out can have much of the length and hide in the noise of all rings. So the share that is stated is
-not less than that by which variances of the answer fall behind those of the pilot, which shortens nothing: the mean of
-``(v - c) / v`` over features, weighted by the inverse squares of its noise, and one standard deviation of that mean.
+A few records far out can have much of the length and hide in the noise of all rings: of values that are skewed or have
+heavy tails a quarter of it. So the share that is stated is that of the rings and a quarter, or less where it is known
+better: by how far variances of the answer fall behind those of a pilot in the declared box, which shortens nothing.
+That is the mean of ``(v - c) / v`` over features, weighted by the inverse squares of its noise, and two standard
+deviations of that mean: were it too low, all variances together would be.
+
+A pilot in wide bounds sees little of narrow features: noise is as wide as the bounds. So a second one is asked in
+bounds of four standard deviations about the means of the first, which are a few times its noise where it saw none. It
+is taken for features of which the first saw little.
 
 **Source**: Biswas, Dong, Kamath and Ullman, 2020 (CoinPress), and Andrew, Thakkar, McMahan and Ramaswamy, 2021
 (adaptive clipping), for the idea; derived here.
@@ -45,9 +52,61 @@ _STANDS_OUT = 4.0
 _NEAR = 2.0
 """Multiple of a radius, or of two usual lengths, up to which raw counts are taken."""
 
+_REACH = 4.0
+"""Standard deviations about the mean that nearer bounds hold."""
 
-OF_PRODUCTS, OF_MEANS = 0.45, 0.3
+_EXPECTED = 0.45
+"""Root mean square over entries of what shortening takes, as a share of what is lost."""
+
+_KNOWN = 4.0
+"""Multiple of its noise from which on a variance in the declared bounds is taken, which shorten nothing."""
+
+_UNSEEN = 0.25
+"""Share of squared length that may hide in the noise of all rings."""
+
+
+OF_PRODUCTS, OF_MEANS = 0.67, 0.3
 """Shares of what is lost that an entry and a mean are off by; see the module."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisySpread:
+    """Noisy means and variances of the features, in half widths of their box about its middle, shape (d,) each.
+
+    Attributes
+    ----------
+    mean
+        Where records lie.
+    variance
+        How far they spread; may be below zero by its noise.
+    noise
+        Standard deviation of the noise of the variances.
+    """
+
+    mean: Vector
+    variance: Vector
+    noise: Vector
+
+    @property
+    def centre(self) -> Vector:
+        """The means, in the box."""
+        return np.clip(self.mean, -1.0, 1.0)
+
+    @property
+    def taken(self) -> Vector:
+        """The variances, of which each is at least twice its noise."""
+        return np.clip(np.clip(self.variance, 2.0 * self.noise, 1.0), LEAST_DEVIATION**2, 1.0)
+
+    def or_nearer(self, nearer: NoisySpread) -> NoisySpread:
+        """The same, and where it does not stand out of its noise what was seen in nearer bounds."""
+        known = self.variance > _KNOWN * self.noise
+        mine, other = (self.mean, self.variance, self.noise), (nearer.mean, nearer.variance, nearer.noise)
+        return NoisySpread(*(np.where(known, one, two) for one, two in zip(mine, other, strict=True)))
+
+    def bounds(self) -> tuple[Vector, Vector]:
+        """Nearer bounds for a second pilot, within the box."""
+        reach = _REACH * np.sqrt(self.taken)
+        return np.maximum(self.centre - reach, -1.0), np.minimum(self.centre + reach, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,26 +125,22 @@ class LearnedAxes:
     axes: Vector
 
 
-def learned_axes(mean: Vector, square: Vector, noise: Vector, power: float, weights: Vector) -> LearnedAxes:
+def learned_axes(spread: NoisySpread, power: float, weights: Vector) -> LearnedAxes:
     """Centre and axes.
 
     Parameters
     ----------
-    mean, square
-        Noisy means of the features and of their squares, in half widths about the middle of the box, shape (d,).
-    noise
-        Standard deviation of the noise of the squares, shape (d,).
+    spread
+        Of the features.
     power
         Of standard deviations: 1 for correlations, 1/2 for covariances.
     weights
         Of half widths in the unit of the wanted error, positive, shape (d,); they count with a power of 1/2 alone.
     """
-    centre = np.clip(mean, -1.0, 1.0)
-    variance = np.clip(square - centre * centre, 2.0 * noise, 1.0)
-    variance = np.clip(variance, LEAST_DEVIATION**2, 1.0)
+    variance = spread.taken
     axes = np.sqrt(variance) if power == 1.0 else np.sqrt(np.sqrt(variance) / weights)
     size = math.fsum((variance / (axes * axes)).tolist()) / variance.size
-    return LearnedAxes(centre, axes * math.sqrt(size))
+    return LearnedAxes(spread.centre, axes * math.sqrt(size))
 
 
 @dataclass(frozen=True)
@@ -136,16 +191,16 @@ def chosen_radius(counts: Vector, deviation: float, records: float, dimension: i
     middle[0] = edges[1] ** 2 / 2.0
     # All entries of the matrix, of which those of its diagonal have twice the variance of the others.
     per_radius = dimension * (dimension + 1.0) * (noise / many) ** 2
-    found: list[Radius] = []
+    candidates: list[Radius] = []
     usual = 2.0 * math.sqrt(dimension)
     for place, radius in enumerate(edges[1:].tolist(), start=1):
         near = edges[place:-1] < _NEAR * max(radius, usual)
         taken = np.where(near, counts[place:], seen[place:])
         lost = _lost(np.maximum(middle[place:] - radius * radius, 0.0), taken, deviation * near) / many / dimension
-        error = per_radius * radius**4 + (OF_PRODUCTS * lost * dimension) ** 2
+        error = per_radius * radius**4 + (_EXPECTED * lost * dimension) ** 2
         share = max(math.fsum(counts[place:].tolist()) / many, 0.0)
-        found.append(Radius(radius, error, share, math.sqrt(len(counts) - place) * deviation / many, lost))
-    return min(found, key=lambda each: each.error)
+        candidates.append(Radius(radius, error, share, math.sqrt(len(counts) - place) * deviation / many, lost))
+    return min(candidates, key=lambda each: each.error)
 
 
 def _lost(weights: Vector, counts: Vector, deviations: Vector) -> float:
@@ -163,16 +218,20 @@ class Shortening:
     radius
         In the units of the axes, in which coordinate one is.
     lost
-        Share of squared length that it takes, by the rings.
-    variances, noise
-        Of each feature by the pilot, which shortens nothing, and the standard deviation of its noise; in the units of
-        the axes, shape (d,).
+        Share of squared length that it takes by the rings.
+    axes
+        In half widths of the box, shape (d,).
+    unshortened
+        By the pilot in the declared box, which shortens nothing; None where an earlier release was in its place.
+    known
+        The share that this release stated; infinite where there was none.
     """
 
     radius: float
     lost: float
-    variances: Vector
-    noise: Vector
+    axes: Vector
+    unshortened: NoisySpread | None
+    known: float = math.inf
 
     def share(self, variances: Vector, noise: Vector) -> float:
         """Share of squared length that it takes, in view of the answer.
@@ -182,19 +241,26 @@ class Shortening:
         variances, noise
             Of each feature by the answer, and the standard deviation of its noise; in coordinates, shape (d,).
         """
-        scale = self.radius**2
-        both = np.hypot(self.noise, noise * scale)
-        known = self.variances > 2.0 * both
-        weights = (self.variances[known] / both[known]) ** 2
+        return max(self.lost, min(self.known, self._behind(variances, noise), self.lost + _UNSEEN))
+
+    def _behind(self, variances: Vector, noise: Vector) -> float:
+        """Share by which variances fall behind those of the pilot, and two standard deviations of its noise."""
+        if self.unshortened is None:
+            return math.inf
+        squares, scale = self.axes**2, self.radius**2
+        before = self.unshortened.variance / squares
+        both = np.hypot(self.unshortened.noise / squares, noise * scale)
+        seen = before > 2.0 * both
+        weights = (before[seen] / both[seen]) ** 2
         if not weights.size:
-            return 1.0  # nothing is known of it
-        behind = 1.0 - variances[known] * scale / self.variances[known]
+            return math.inf
         total = math.fsum(weights.tolist())
-        return max(self.lost, max(math.fsum((weights * behind).tolist()) / total, 0.0) + 1.0 / math.sqrt(total))
+        behind = 1.0 - variances[seen] * scale / before[seen]
+        return max(math.fsum((weights * behind).tolist()) / total, 0.0) + 2.0 / math.sqrt(total)
 
     def error(self, share: float, records: float) -> RoundingError:
         """Error of sums over so many records, in coordinates, the constant first, for a share of :meth:`share`."""
-        many, d = max(records, 1.0), self.variances.size
+        many, d = max(records, 1.0), self.axes.size
         of_sum = many * OF_MEANS * share * math.sqrt(d) / self.radius**2
         of_product = many * OF_PRODUCTS * share / self.radius**2
         second_order = (of_product - 2.0 * of_sum) / of_sum**2 if of_sum > 0.0 else 0.0

@@ -126,7 +126,7 @@ class BoxGeometry(Section):
     """the release that paid for the bounds; filled in from the file"""
     learn: Literal["correlation", "covariance"] | None = None
     """what the noise follows: where records lie and how far they spread within these bounds, learned in the same charge
-    and with the least error of correlations or of covariances"""
+    or from the night before, with the least error of correlations or of covariances"""
     features: Annotated[
         tuple[BoxFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
     ]

@@ -22,7 +22,7 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
         if getattr(shape, "learn", None) is None:
             continue
         weighted = isinstance(getattr(mechanism, "optimise_for", None), dict)
-        found = {
+        reasons = {
             f'query.kind = "{query.kind}"': query.kind != "covariance",
             f'mechanism.kind = "{mechanism.kind}"': mechanism.kind != "shaped-gaussian",
             "importances by feature": weighted,
@@ -30,7 +30,7 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
             "[continual]": continual is not None,
             "compute.density_at_most": density is not None,
         }
-        for what, given in found.items():
+        for what, given in reasons.items():
             if given:
                 raise refusal(
                     f"query.{key}.learn",

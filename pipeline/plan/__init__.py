@@ -7,11 +7,12 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.budgets`: The budget that a plan would be charged to
 * :mod:`.excess_noise`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and
   what would change it
+* :mod:`.earlier_shape`: Where the records of an earlier night lie: what was published of it, in the place of a pilot
 * :mod:`.effort`: What a plan asks of the machine that runs it: rows at once, threads, memory and time
 * :mod:`.forecast`: How long a budget lasts
 * :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
 * :mod:`.grouping`: Several rows per unit
-* :mod:`.learning`: A night that learns the shape of its noise first: three stages under one charge
+* :mod:`.learning`: A night that learns the shape of its noise first: stages under one charge
 * :mod:`.machine_speed`: How fast this machine is, in about a second: the rates of the cost model
 * :mod:`.mechanism_choice`: From the ``[mechanism]`` of a config to the mechanism
 * :mod:`.mechanisms_compared`: The mechanisms that ``auto`` compared, in words: names, errors, and why or why not

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
+from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.restoring import is_lost
+from blockveil.pipeline.plan.earlier_shape import EarlierShape, earlier_shape
 from blockveil.pipeline.plan.planning import Begun, Plan, make_plan, release_id
 
 
@@ -32,44 +33,54 @@ def plan_begun(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan
         As :func:`.planning.make_plan`.
     LedgerError
         The ledger cannot be read.
+    StoreError
+        What may pass keeps the release from being read that it learns from.
     """
-    begun = begun_of(ledger, loaded.config, release_id(loaded.config, logical_date))
-    return make_plan(loaded, logical_date, begun)
+    return make_plan(loaded, logical_date, begun_of(ledger, loaded, release_id(loaded.config, logical_date)))
 
 
 def as_begun(plan: Plan, ledger: Ledger) -> Plan:
     """The plan as a ledger has it; the same object where it was planned so.
 
+    What it was planned to learn from stays while nobody has begun it: a person may have approved it so.
+
     Raises
     ------
-    LedgerError
-        The ledger cannot be read.
+    LedgerError, StoreError
+        As :func:`plan_begun`.
     """
-    begun = begun_of(ledger, plan.config, plan.release_id)
-    return plan if begun == plan.begun else make_plan(plan.loaded, plan.logical_date, begun)
+    begun = begun_of(ledger, plan.loaded, plan.release_id, plan.begun)
+    if begun == (plan.begun or Begun()):
+        return plan
+    return make_plan(plan.loaded, plan.logical_date, begun)
 
 
-def begun_of(ledger: Ledger, config: ReleaseConfig, release_id: str) -> Begun | None:
-    """How a ledger has a release; None where it has nothing of it that is not void and no nights share its charge.
+def begun_of(ledger: Ledger, loaded: LoadedConfig, release_id: str, known: Begun | None = None) -> Begun:
+    """How a ledger has a release.
 
     Parameters
     ----------
     ledger
         Where it is looked up; one that nobody has made yet holds nothing.
-    config
+    loaded
         Config of the release.
     release_id
         ``dataset/name/logical date``.
+    known
+        How the ledger had it when it was planned; None where it was planned without one.
 
     Raises
     ------
-    LedgerError
-        The ledger cannot be read.
+    LedgerError, StoreError
+        As :func:`plan_begun`.
     """
-    account, section = config.release.account, config.continual
+    account, section = loaded.config.release.account, loaded.config.continual
     if section is None:
         own = reserved_entries(ledger, account, release_id)
-        return Begun(charged=True) if own else None
+        if own:
+            stated = _spec(own[-1]).get("calibration", {}).get("learning", {}).get("earlier")
+            return Begun(charged=True, earlier=None if stated is None else EarlierShape.of(stated))
+        return Begun(earlier=earlier_shape(loaded, ledger, release_id) if known is None else known.earlier)
     owner, first = release_id.rpartition("/")[0], section.first.isoformat()
     found = reserved_entries(ledger, account)
     series = [entry for entry in found if _owner(entry) == owner and _first(entry) == first]

@@ -14,12 +14,12 @@ from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
 from blockveil.engine.mechanisms.contract import Designer, NotApplicable
 from blockveil.engine.noise.design import Design
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
-from blockveil.pipeline.plan.learning import Learning, main_guarantee
+from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.rounded import enough
 from blockveil.pipeline.plan.shares import check_share
 from blockveil.pipeline.questions import Answer
-from blockveil.pipeline.questions.moment import MomentAnswer
+from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
 
 
@@ -115,9 +115,7 @@ def _learning(asked: Resolved, questions: LearningQuestions) -> Designed:
     """The answer in the box, with what all stages leave it, and the stages."""
     if isinstance(asked.mechanism, Auto):
         raise NotApplicable('query.geometry.learn with mechanism.kind = "auto"; choose "shaped-gaussian"')
-    answer = asked.question.answer(asked.mechanism.design(asked.question.problem, main_guarantee(asked.of_a_row)))
-    if not isinstance(answer, MomentAnswer):
+    if not isinstance(asked.question, Moment):
         raise NotApplicable('query.geometry.learn is for query.kind = "covariance"; leave it out')
-    learning = Learning.of(questions, asked.mechanism, answer, asked.of_a_row)
-    learning.require(asked.of_a_row)
-    return Designed(asked, answer, asked.mechanism, learning=learning)
+    learning = Learning.of(questions, asked.mechanism, asked.question, asked.of_a_row, asked.earlier)
+    return Designed(asked, asked.question.answer(learning.box), asked.mechanism, learning=learning)

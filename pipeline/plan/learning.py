@@ -1,10 +1,11 @@
-"""A night that learns the shape of its noise first: three stages under one charge, whose losses are fixed beforehand.
+"""A night that learns the shape of its noise first: stages under one charge, whose losses are fixed beforehand.
 
-The stages are a pilot (sums of the features and of their squares in the declared box), rings (counts by distance from
-the pilot's centre), and the covariance of records shortened to the ellipsoid that both gave. Each is private for every
-value of what was released before it, so that mu squared adds up, also when a stage turns out not to be used. The noise
-of all three is designed here, before any record is read: that of the ellipsoid is the same in its own coordinates,
-whichever it is.
+The stages are two pilots (sums of the features and of their squares, in the declared box and in the nearer bounds that
+follow), rings (counts by distance from the pilot's centre), and the covariance of records shortened to the ellipsoid
+that these gave. Where an earlier night published where its records lie, its release is in the place of the pilots:
+it was paid for. Each stage is private for every value of what was released before it, so that mu squared adds up, also
+when a stage turns out not to be used. The noise of all stages is designed here, before any record is read: that of the
+ellipsoid is the same in its own coordinates, whichever it is. What is charged is the same with pilots and without.
 
 **Source**: Dong, Roth and Su, 2022, Theorem 3.2 (adaptive composition).
 """
@@ -12,6 +13,7 @@ whichever it is.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +22,7 @@ import numpy as np
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.estimates.learned_ellipsoid import (
     LearnedAxes,
+    NoisySpread,
     Radius,
     Shortening,
     box_error,
@@ -27,33 +30,34 @@ from blockveil.engine.estimates.learned_ellipsoid import (
     learned_axes,
 )
 from blockveil.engine.guarantees.calibration import CannotCalibrate
-from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Loss, compose
-from blockveil.engine.mechanisms.contract import Importance, NotApplicable
+from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Loss, Neighbours, compose
+from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
-from blockveil.engine.noise.design import NoiseDesign, Released
+from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.query_sections import MomentSection
+from blockveil.pipeline.plan.earlier_shape import EarlierShape
+from blockveil.pipeline.plan.first_stages import EVEN, NEARER_PILOT, PILOT, RINGS, Drawn, Stage, stated
 from blockveil.pipeline.plan.shares import shared
 from blockveil.pipeline.questions import moment
-from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import CellsAnswer
-from blockveil.pipeline.questions.moment import Moment, MomentAnswer
+from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
 from blockveil.pipeline.questions.totals import TotalsAnswer
 
-PILOT, RINGS = 0.07, 0.02
-"""Shares of mu squared: together so small that staying in the box costs at most a twentieth of the error."""
+_ROUNDS = 2
+"""Number of pilots."""
 
-_EVEN = ShapedGaussian(Importance("relative-error"))
-"""Noise of the same size in each coordinate, of a box as of an ellipsoid."""
+OF_PILOTS, OF_RINGS = 0.07, 0.02
+"""Shares of mu squared: together so small that staying in the box costs at most a twentieth of the error."""
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What the first two stages gave: public, and all that the last one needs of them.
+    """What the first stages gave: public, and all that the last one needs of them.
 
     Attributes
     ----------
@@ -79,10 +83,15 @@ class Learning:
     ----------
     questions
         What the first stages ask.
+    earlier
+        Where records lay on an earlier night, in the place of pilots; None where there is no such night.
     pilot, rings
-        Both with their design.
+        Noise of each pilot, and the counts by distance with their noise.
     ellipsoid, box
         Noise of the covariance in an ellipsoid, in its coordinates, and in the declared box.
+    loss
+        Loss of a row by all stages, of which the last is one of two, with pilots or without, whichever is more; fixed
+        before anything is drawn.
     power
         See :func:`.learned_ellipsoid.learned_axes`.
     aim
@@ -90,16 +99,25 @@ class Learning:
     """
 
     questions: LearningQuestions
-    pilot: TotalsAnswer
+    earlier: EarlierShape | None
+    pilot: NoiseDesign
     rings: CellsAnswer
     ellipsoid: NoiseDesign
     box: NoiseDesign
+    loss: Loss
     power: float
     aim: str
 
     @classmethod
-    def of(cls, questions: LearningQuestions, mechanism: Any, answer: MomentAnswer, guarantee: ApproxDP) -> Learning:
-        """Design the stages beside the box.
+    def of(
+        cls,
+        questions: LearningQuestions,
+        mechanism: Any,
+        boxed: Moment,
+        guarantee: ApproxDP,
+        earlier: EarlierShape | None,
+    ) -> Learning:
+        """Design the stages.
 
         Parameters
         ----------
@@ -107,66 +125,66 @@ class Learning:
             What the first stages ask.
         mechanism
             Of the answer in the box.
-        answer
-            The answer in the box, with the noise of :func:`main_guarantee`.
+        boxed
+            The covariance in the declared box.
         guarantee
             Of a row, for all stages together.
+        earlier
+            Where records lay on an earlier night.
 
         Raises
         ------
         NotApplicable
             The mechanism has noise of another law, or of a spread that has no ellipsoid.
         CannotCalibrate
-            A stage cannot meet its share.
+            A stage cannot meet its share, or the samplers of all leave no room for them.
         """
-        if answer.work(questions.asked.rows_at_most).blocked:
+        if boxed.work(questions.asked.rows_at_most).blocked:
             raise NotApplicable("query.geometry.learn is for answers that are held whole; declare fewer features")
         if not isinstance(mechanism, ShapedGaussian) or mechanism.importance.aim == "weights":
             raise NotApplicable(
                 'query.geometry.learn needs mechanism.kind = "shaped-gaussian" with optimise_for = "relative-error" or '
                 '"absolute-error"; choose one, or leave learn out'
             )
-        pilot, rings = questions.pilot, questions.rings
-        asked, box = questions.asked, answer.question.problem
+        asked, box = questions.asked, boxed.problem
         largest = 2 ** ((asked.quantisation_bits or 16) - 1) - 1
         width = len(asked.columns)
         ball = SecondMoment(
             Body.BALL, np.ones(width), box.neighbours, largest, asked.rows_at_most, augmented=True, even=True
         )
-        return cls(
-            questions,
-            TotalsAnswer(pilot, _EVEN.design(pilot.problem, shared(guarantee, PILOT))),
-            CellsAnswer(rings, _EVEN.design(rings.problem, shared(guarantee, RINGS))),
-            _EVEN.design(ball, main_guarantee(guarantee)),
-            additive(answer.design),
-            1.0 if questions.shape.learn == "correlation" else 0.5,
-            mechanism.importance.aim,
-        )
-
-    @property
-    def loss(self) -> Loss:
-        """Loss of a row by all stages, of which the last is one of two; fixed before anything is drawn."""
-        first = [self.pilot.design.loss, self.rings.design.loss]
-        last = [self.ellipsoid.loss, self.box.loss]
-        mu = compose([*(GaussianDP(each.mu) for each in first), GaussianDP(max(each.mu for each in last))]).mu
-        distance = math.fsum([*(each.total_variation for each in first), max(each.total_variation for each in last)])
-        return Loss(mu, 0.0, distance * (1.0 + 2.0**-50))
-
-    def require(self, guarantee: ApproxDP) -> None:
-        """Refuse stages that exceed what is promised together; raises CannotCalibrate."""
+        pilot = EVEN.design(questions.pilot.problem, shared(guarantee, OF_PILOTS / _ROUNDS))
+        rings = CellsAnswer(questions.rings, EVEN.design(questions.rings.problem, shared(guarantee, OF_RINGS)))
+        with_pilots = _last(ball, box, mechanism, shared(guarantee, 1.0 - OF_RINGS - OF_PILOTS))
+        without = _last(ball, box, mechanism, shared(guarantee, 1.0 - OF_RINGS))
+        first = pilot.loss, pilot.loss, rings.design.loss
+        losses = _together(first, with_pilots), _together(first[2:], without)
+        # Whether an earlier night is there may follow from released numbers: the charge does not follow from it.
+        loss = Loss(max(each.mu for each in losses), 0.0, max(each.total_variation for each in losses))
         # The inequality that the proof needs: shares of at most one in sum, and all samplers' distances.
-        if self.loss.delta(guarantee.epsilon) > guarantee.delta:
+        if loss.delta(guarantee.epsilon) > guarantee.delta:
             raise CannotCalibrate(f"delta {guarantee.delta:g} leaves no room for three stages; raise it")
+        ellipsoid, even_box = with_pilots if earlier is None else without
+        power = 1.0 if questions.shape.learn == "correlation" else 0.5
+        return cls(questions, earlier, pilot, rings, ellipsoid, even_box, loss, power, mechanism.importance.aim)
 
     def facts(self) -> dict[str, Any]:
         """Public numbers of all stages but the box, as plain JSON values."""
         return {
             "for": self.questions.shape.learn,
             "version": 1,
-            "pilot": _stated(self.pilot),
-            "rings": _stated(self.rings),
+            **({"pilot": stated(self._pilot)} if self.earlier is None else {"earlier": self.earlier.plain}),
+            "rings": stated(self.rings),
             "ellipsoid": {**self.ellipsoid.facts(), "loss": self.ellipsoid.loss.plain},
         }
+
+    @property
+    def before(self) -> tuple[TotalsAnswer | CellsAnswer, ...]:
+        """Answers of the stages before the last one, which all read the records."""
+        return (*(() if self.earlier else [self._pilot] * _ROUNDS), self.rings)
+
+    @property
+    def _pilot(self) -> TotalsAnswer:
+        return TotalsAnswer(self.questions.pilot, self.pilot)
 
     @property
     def weights(self) -> Vector:
@@ -174,51 +192,47 @@ class Learning:
         widths = self.questions.half_widths
         return widths if self.aim == "absolute-error" else np.ones(widths.size)
 
-    def axes(self, pilot: Released, rows: int) -> LearnedAxes:
-        """Centre and axes, in half widths about the middle of the box.
+    def due(self, drawn: Sequence[Drawn], rows: int) -> Stage | None:
+        """The stage that follows; None where the last one does.
 
         Parameters
         ----------
-        pilot
-            Released integers of the pilot.
+        drawn
+            All stages before it.
         rows
             Number of records, used only where it is public.
         """
-        found, width = self.pilot.arrays(pilot, rows), self.weights.size
-        noise = found["mean_standard_deviation"][0][width:]
-        return learned_axes(self._means(found), found["mean"][0][width:], noise, self.power, self.weights)
+        if drawn and drawn[-1].stage.last:
+            return None
+        if self.earlier is None and not drawn:
+            return Stage(PILOT, self._pilot, self.questions.pilot.query)
+        if self.earlier is None and len(drawn) < _ROUNDS:
+            lower, upper = self._seen(drawn[0], rows).bounds()
+            nearer = self.questions.nearer_pilot(lower, upper)
+            return Stage(NEARER_PILOT, TotalsAnswer(nearer, self.pilot), nearer.query, (lower, upper))
+        centre, units = self._raw(self._axes(drawn, rows))
+        return Stage(RINGS, self.rings, self.questions.ring_counts(centre, units), (centre, units))
 
-    def _means(self, pilot: ReleaseArrays) -> Vector:
-        """Means by the pilot, in half widths about the middle of the box, shape (d,)."""
-        means: Vector = (pilot["mean"][0][: self.weights.size] - self.questions.middle) / self.questions.half_widths
-        return means
-
-    def raw(self, axes: LearnedAxes) -> tuple[Vector, Vector]:
-        """Centre and axes in raw units, shape (d,) each."""
-        widths = self.questions.half_widths
-        return self.questions.middle + axes.centre * widths, axes.axes * widths
-
-    def learned(self, pilot: Released, rings: Released, rows: int) -> Learned:
+    def learned(self, drawn: Sequence[Drawn], rows: int) -> Learned:
         """The shape of the last stage: an ellipsoid, or the box where that is expected to have the smaller error.
 
         Parameters
         ----------
-        pilot, rings
-            Released integers of both stages.
+        drawn
+            All stages before it.
         rows
             Number of records, used only where it is public.
         """
-        axes = self.axes(pilot, rows)
-        found, counts = self.pilot.arrays(pilot, rows), self.rings.arrays(rings, rows)
-        records, width = float(found["count"][0]), self.weights.size
+        axes = self._axes(drawn, rows)
+        counts, width = self.rings.arrays(drawn[-1].released, rows), self.weights.size
+        public = self.rings.question.problem.neighbours is Neighbours.REPLACE_ONE
+        records = float(rows) if public else math.fsum(counts["counts"][0].tolist())
         deviation = float(np.max(counts["counts_standard_deviation"][0]))
         few = self.ellipsoid.extremes(1).entry_standard_deviation()
         noise = float(few[1, 2] if len(few) > 2 else few[1, 1] / math.sqrt(2.0))
         radius = chosen_radius(counts["counts"][0], deviation, records, width, noise)
         spread = self.box.spread.rows[1:] * math.sqrt(self.box.scale * math.sqrt(0.5))
-        in_box = box_error(spread, axes.axes, records)
-        variances = found["mean"][0][width:] - self._means(found) ** 2
-        return self._told(axes, radius, in_box, variances, found["mean_standard_deviation"][0][width:])
+        return self._told(axes, radius, box_error(spread, axes.axes, records), drawn, rows)
 
     def question(self, loaded: LoadedConfig, learned: Learned) -> Moment:
         """The covariance of records in a learned ellipsoid.
@@ -241,27 +255,63 @@ class Learning:
         return replace(moment.build(loaded, asked), shortening=learned.shortening)
 
     def extremes(self) -> tuple[Learned, Learned]:
-        """The narrowest ellipsoid in a corner of the box, and the widest: all that can be learned lies between them."""
-        ones, rings = np.ones(self.weights.size), ring_edges(self.weights.size)
-        narrow = learned_axes(ones, ones, 0.0 * ones, self.power, self.weights)
-        wide = learned_axes(0.0 * ones, ones, 0.0 * ones, self.power, self.weights)
-        ends = (narrow, float(rings[1])), (wide, float(rings[-1]))
+        """The narrowest ellipsoid in a corner of the box, and the widest: all that can be learned lies between them.
+
+        Raises
+        ------
+        GeometryError
+            The bounds of a nearer pilot cannot be told apart.
+        """
+        zeros, ones = np.zeros(self.weights.size), np.ones(self.weights.size)
+        rings = ring_edges(ones.size)
+        ends = (NoisySpread(ones, zeros, zeros), float(rings[1])), (NoisySpread(zeros, ones, zeros), float(rings[-1]))
+        for spread, _ in ends:
+            self.questions.nearer_pilot(*spread.bounds())
         narrowest, widest = (
-            self._told(axes, Radius(length, 0.0, 0.0, 0.0, 0.0), 1.0, ones, ones) for axes, length in ends
+            self._told(self._by(spread), Radius(length, 0.0, 0.0, 0.0, 0.0), 1.0, self.blank(1), 1)
+            for spread, length in ends
         )
         return narrowest, widest
 
-    def arrays(self, pilot: Released, rings: Released, rows: int) -> ReleaseArrays:
-        """What the first stages release, under names of their own; parameters as for :meth:`learned`."""
-        stages = {"pilot": self.pilot.arrays(pilot, rows), "rings": self.rings.arrays(rings, rows)}
-        return {
-            f"{stage}_{name}": (values, tuple(f"{stage}_{axis}" for axis in axes))
-            for stage, arrays in stages.items()
-            for name, (values, axes) in arrays.items()
-        }
+    def blank(self, rows: int) -> list[Drawn]:
+        """All stages before the last one, as if each had released zeros; rows as for :meth:`due`."""
+        drawn: list[Drawn] = []
+        while (stage := self.due(drawn, rows)) is not None:
+            drawn.append(Drawn(stage, np.zeros(stage.answer.design.shape, dtype=np.int64)))
+        return drawn
 
-    def _told(self, axes: LearnedAxes, radius: Radius, in_box: float, variances: Vector, noise: Vector) -> Learned:
-        centre, units = self.raw(axes)
+    def _axes(self, drawn: Sequence[Drawn], rows: int) -> LearnedAxes:
+        """Centre and axes, in half widths about the middle of the box, by the pilots or by the earlier night."""
+        if self.earlier is None:
+            first, nearer = (self._seen(each, rows) for each in drawn[:_ROUNDS])
+            return self._by(first.or_nearer(nearer))
+        mean, variance, noise = self.earlier.spread
+        middle, widths = self.questions.middle, self.questions.half_widths
+        return self._by(NoisySpread((mean - middle) / widths, variance / widths**2, noise / widths**2))
+
+    def _by(self, spread: NoisySpread) -> LearnedAxes:
+        return learned_axes(spread, self.power, self.weights)
+
+    def _seen(self, pilot: Drawn, rows: int) -> NoisySpread:
+        """What a pilot saw, in half widths about the middle of the box."""
+        answer, width = pilot.stage.answer, self.weights.size
+        if not isinstance(answer, TotalsAnswer):
+            raise RuntimeError("only pilots see where records lie")
+        found, own = answer.arrays(pilot.released, rows), answer.question.coordinates
+        mean, square = np.split(found["mean"][0], 2)
+        noise = found["mean_standard_deviation"][0][width:]
+        variance = square - ((mean - own.origin[:width]) / own.scale[:width]) ** 2
+        widths = self.questions.half_widths
+        squares = (own.scale[:width] / widths) ** 2
+        return NoisySpread((mean - self.questions.middle) / widths, variance * squares, noise * squares)
+
+    def _raw(self, axes: LearnedAxes) -> tuple[Vector, Vector]:
+        """Centre and axes in raw units, shape (d,) each."""
+        widths = self.questions.half_widths
+        return self.questions.middle + axes.centre * widths, axes.axes * widths
+
+    def _told(self, axes: LearnedAxes, radius: Radius, in_box: float, drawn: Sequence[Drawn], rows: int) -> Learned:
+        centre, units = self._raw(axes)
         stays = in_box <= radius.error
         facts = {
             "for": self.questions.shape.learn,
@@ -273,27 +323,30 @@ class Learning:
             "lost": 0.0 if stays else radius.lost,
             "expected_squared_error": {"box": in_box, "ellipsoid": radius.error},
             "declared": self.questions.stated_shape(),
+            **({} if self.earlier is None else {"earlier": self.earlier.plain}),
             "stages": {
-                "pilot": {"query": self.questions.stated_pilot(), "mechanism": _stated(self.pilot), "matrix": "totals"},
-                "rings": {"query": self.questions.stated_rings(), "mechanism": _stated(self.rings), "matrix": "counts"},
+                each.stage.name: {
+                    "query": self.questions.stated(each.stage.answer.question),
+                    "mechanism": stated(each.stage.answer),
+                    "matrix": each.stage.answer.matrix,
+                }
+                for each in drawn
             },
         }
-        squares = axes.axes**2
-        shortening = Shortening(radius.radius, radius.lost, variances / squares, noise / squares)
+        if self.earlier is None:
+            shortening = Shortening(radius.radius, radius.lost, axes.axes, self._seen(drawn[0], rows))
+        else:
+            shortening = Shortening(radius.radius, radius.lost, axes.axes, None, self.earlier.shortened)
         return Learned(centre, None if stays else units * radius.radius, shortening, facts)
 
 
-def main_guarantee(whole: ApproxDP) -> ApproxDP:
-    """What the last stage has of a guarantee."""
-    return shared(whole, 1.0 - PILOT - RINGS)
+def _last(ball: SecondMoment, box: SecondMoment, mechanism: Any, share: ApproxDP) -> tuple[NoiseDesign, NoiseDesign]:
+    """Noise of the last stage in an ellipsoid and in the box."""
+    return additive(EVEN.design(ball, share)), additive(mechanism.design(box, share))
 
 
-def _stated(answer: TotalsAnswer | CellsAnswer) -> dict[str, Any]:
-    """Mechanism of a stage as a release states mechanisms."""
-    return {
-        "mechanism": _EVEN.name,
-        "parameters": _EVEN.parameters(),
-        **answer.facts(),
-        **answer.design.facts(),
-        "loss": answer.design.loss.plain,
-    }
+def _together(first: Sequence[Loss], last: Sequence[NoiseDesign]) -> Loss:
+    """Loss of stages, of which the last is one of several."""
+    mu = compose([*(GaussianDP(each.mu) for each in first), GaussianDP(max(each.mu for each in last))]).mu
+    distance = math.fsum([*(each.total_variation for each in first), max(each.loss.total_variation for each in last)])
+    return Loss(mu, 0.0, distance * (1.0 + 2.0**-50))

@@ -28,6 +28,7 @@ from blockveil.pipeline.plan import nights
 from blockveil.pipeline.plan.axis_names import require_own_names
 from blockveil.pipeline.plan.describing import Described, describe
 from blockveil.pipeline.plan.designing import Designed, design
+from blockveil.pipeline.plan.earlier_shape import EarlierShape
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.finite_numbers import require_finite
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
@@ -47,10 +48,13 @@ class Begun:
         Its number among the nights that share a charge, by those that were drawn; None where it is charged alone.
     charged
         Whether the release itself has a charge that is not void; decides no number of its plan.
+    earlier
+        Where records lay on an earlier night, of a night that learns from it.
     """
 
     night: int | None = None
     charged: bool = field(default=False, compare=False)
+    earlier: EarlierShape | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +75,7 @@ class Plan:
     described
         The plan written down.
     begun
-        How the ledger had the release when it was planned; None where it was planned as one that nobody has begun.
+        How the ledger had the release when it was planned; None where it was planned without one.
     learned
         What its first stages gave, of the last stage of a night that learns; None before them and elsewhere.
     """
@@ -224,8 +228,7 @@ class Plan:
     def effort(self) -> Effort:
         """What it asks of the machine that runs it; no part of what is promised."""
         learning = self.designed.learning
-        stages = () if learning is None else (learning.pilot, learning.rings)
-        return Effort(self.config, self.answer, self.series is not None, stages)
+        return Effort(self.config, self.answer, self.series is not None, () if learning is None else learning.before)
 
     @property
     def guess(self) -> float:
@@ -247,7 +250,7 @@ def make_plan(
     logical_date
         Night that it is for.
     begun
-        How the ledger has it (:func:`.begun_plans.plan_begun`); None plans it as one that nobody has begun.
+        How the ledger has it (:func:`.begun_plans.plan_begun`); None plans it as the first that nobody has begun.
 
     Raises
     ------
@@ -256,7 +259,8 @@ def make_plan(
         charge; the message says what to change.
     """
     try:
-        designed = design(resolve(loaded, logical_date, None if begun is None else begun.night))
+        known = Begun() if begun is None else begun
+        designed = design(resolve(loaded, logical_date, known.night, known.earlier))
         charge = designed.charge
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None

@@ -12,6 +12,7 @@ from datetime import date
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import Designer
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
+from blockveil.pipeline.plan.earlier_shape import EarlierShape
 from blockveil.pipeline.plan.grouping import guarantee_of_a_row
 from blockveil.pipeline.plan.mechanism_choice import mechanism_of
 from blockveil.pipeline.plan.nights import SharedNight
@@ -37,8 +38,9 @@ class Resolved:
         Which of the nights that share a charge it is for; None where it is charged alone.
     settled
         Whether the number of bits is settled; else it suits only noise beside which their rounding is negligible.
-    learning
-        What is asked before, where the shape of the noise is learned; None elsewhere.
+    learning, earlier
+        What is asked before, where the shape of the noise is learned, and where records lay on an earlier night; None
+        elsewhere.
     """
 
     config: ReleaseConfig
@@ -49,9 +51,12 @@ class Resolved:
     night: SharedNight | None
     settled: bool
     learning: LearningQuestions | None = None
+    earlier: EarlierShape | None = None
 
 
-def resolve(loaded: LoadedConfig, logical_date: date, number: int | None = None) -> Iterator[Resolved]:
+def resolve(
+    loaded: LoadedConfig, logical_date: date, number: int | None = None, earlier: EarlierShape | None = None
+) -> Iterator[Resolved]:
     """Yield what a config asks: with few bits where they may be enough, and at last with those that it declares.
 
     Parameters
@@ -60,6 +65,8 @@ def resolve(loaded: LoadedConfig, logical_date: date, number: int | None = None)
         The config and the night.
     number
         Of the night among those that share its charge, by the ledger; None plans them as new.
+    earlier
+        Where records lay on an earlier night, of a night that learns from it.
 
     Raises
     ------
@@ -74,4 +81,4 @@ def resolve(loaded: LoadedConfig, logical_date: date, number: int | None = None)
     learning = LearningQuestions.of(loaded)
     for made, settled in by_bits(loaded):
         mechanism = mechanism_of(made.config)
-        yield Resolved(made.config, ask(made), mechanism, guarantee, of_a_row, night, settled, learning)
+        yield Resolved(made.config, ask(made), mechanism, guarantee, of_a_row, night, settled, learning, earlier)

@@ -15,7 +15,7 @@ from blockveil.pipeline.plan import nights, promise, published_epsilons, rounded
 from blockveil.pipeline.plan.balance import Rows
 from blockveil.pipeline.plan.coarse_steps import coarse_steps
 from blockveil.pipeline.plan.excess_noise import Advice, excess_noise
-from blockveil.pipeline.plan.learning import PILOT, RINGS
+from blockveil.pipeline.plan.learning import OF_PILOTS, OF_RINGS
 from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, comparison_text
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
@@ -129,13 +129,16 @@ def _stages(plan: Plan) -> Rows:
     learning = plan.designed.learning
     if learning is None:
         return []
+    first = f"{100 * OF_PILOTS:g} % of mu squared say where records lie"
+    if learning.earlier is not None:
+        first = f"{learning.earlier.release_id} says where records lie"
     return [
         (
             "Learns",
-            f"{100 * PILOT:g} % of mu squared say where records lie, {100 * RINGS:g} % how far they spread; the "
+            f"{first}, {100 * OF_RINGS:g} % of mu squared how far they spread; the "
             "rest releases their covariance in the ellipsoid of least expected error of "
             f"{learning.questions.shape.learn}s, or in the declared box where that has less. All is charged whatever "
-            "is found. Noise and error below are those of the box, the most that there is",
+            "is found. Noise and error below are those of the box",
         )
     ]
 

@@ -39,7 +39,7 @@ class LearningQuestions:
     shape
         The box that it declares.
     pilot
-        Number of records, sums of the features and of their squares in half widths.
+        Number of records, sums of the features and of their squares in half widths, in the declared box.
     rings
         Number of records by their distance, in units of the learned axes.
     """
@@ -60,7 +60,8 @@ class LearningQuestions:
         neighbours = loaded.config.privacy.neighbours
         rings = CountQuery((Edges(ring_edges(len(asked.columns))),), Outside.CLIP, Missing.REFUSE)
         counts = Counts(rings.shape, neighbours, asked.rows_at_most, (), 1)
-        pilot = _pilot(asked, asked.geometry, neighbours)
+        lower, upper = np.array(asked.geometry.spans(), dtype=np.float64).T
+        pilot = _pilot(asked, lower, upper, neighbours)
         return cls(asked, asked.geometry, pilot, CellsQuestion(counts, rings, (_RING,)))
 
     @property
@@ -72,6 +73,11 @@ class LearningQuestions:
     def half_widths(self) -> Vector:
         """Half widths of the box, raw units."""
         return self.pilot.query.quantiser.coordinates.scale[: len(self.asked.columns)]
+
+    def nearer_pilot(self, lower: Vector, upper: Vector) -> TotalsQuestion:
+        """The pilot in nearer bounds, in half widths about the middle of the box, shape (d,) each."""
+        low, high = (self.middle + each * self.half_widths for each in (lower, upper))
+        return _pilot(self.asked, low, high, self.pilot.problem.neighbours)
 
     def ring_counts(self, centre: Vector, axes: Vector) -> RingCounts:
         """How records are counted by their distance.
@@ -101,9 +107,12 @@ class LearningQuestions:
         stated = self.shape.model_dump(mode="json", exclude_none=True)
         return stated | ({} if self.shape.bounds is None else {"bounds": "file"})
 
-    def stated_pilot(self) -> dict[str, Any]:
-        """The pilot as a release states queries."""
-        coordinates, names = self.pilot.coordinates, self.pilot.features
+    def stated(self, question: TotalsQuestion | CellsQuestion) -> dict[str, Any]:
+        """A pilot or the rings as a release states queries."""
+        return self._stated_pilot(question) if isinstance(question, TotalsQuestion) else self._stated_rings()
+
+    def _stated_pilot(self, pilot: TotalsQuestion) -> dict[str, Any]:
+        coordinates, names = pilot.coordinates, pilot.features
         features = [
             {"name": name, "lower": float(low), "upper": float(high)}
             for name, low, high in zip(names, coordinates.lower, coordinates.upper, strict=True)
@@ -116,8 +125,7 @@ class LearningQuestions:
             "geometry": {"kind": "box", "origin": "midpoint", "features": features},
         }
 
-    def stated_rings(self) -> dict[str, Any]:
-        """The rings as a release states queries."""
+    def _stated_rings(self) -> dict[str, Any]:
         return {
             "kind": "counts",
             "rows_at_most": self.asked.rows_at_most,
@@ -133,8 +141,7 @@ def _stand_in(asked: MomentSection) -> Vector | None:
     return np.array([feature.impute for feature in asked.geometry.features], dtype=np.float64)
 
 
-def _pilot(asked: MomentSection, shape: BoxGeometry, neighbours: Neighbours) -> TotalsQuestion:
-    lower, upper = np.array(shape.spans(), dtype=np.float64).T
+def _pilot(asked: MomentSection, lower: Vector, upper: Vector, neighbours: Neighbours) -> TotalsQuestion:
     zeros, ones = np.zeros(lower.size), np.ones(lower.size)
     records = Box(lower, upper, (lower + upper) / 2.0).coordinates()
     both = np.concatenate([lower, zeros]), np.concatenate([upper, ones])

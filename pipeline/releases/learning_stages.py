@@ -1,4 +1,4 @@
-"""The first stages of a night that learns the shape of its noise: a pilot, and rings about what the pilot gave.
+"""The first stages of a night that learns the shape of its noise, one after the other.
 
 The charge of all stages is committed after the first exact sum, before anything is drawn, and never changes. The noise
 of each stage is under a key of its own, bound to the committed key and to all that was released before it. What a stage
@@ -11,29 +11,26 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.graph import Query, exact_graph
+from blockveil.engine.answers.graph import exact_graph
 from blockveil.engine.answers.layout import Layout
-from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan.effort import Effort
+from blockveil.pipeline.plan.first_stages import Drawn, Stage, arrays
 from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.releases import in_memory
 from blockveil.pipeline.releases.compute import Compute, Tell
-from blockveil.pipeline.releases.in_memory import drawn, quiet
 from blockveil.pipeline.releases.workspace import Reservation, Workspace
-
-Held = tuple[list[Any], Layout]
-"""Exact tiles, where they were computed, and their layout."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,61 +78,75 @@ def learn(
     BlockveilError
         As :func:`.charged_steps.measure`.
     """
-    plan, dataset = workspace.plan, reservation.dataset
+    plan, rows = workspace.plan, reservation.dataset.rows
     learning = plan.designed.learning
     if learning is None:
         raise RuntimeError("a night that learns nothing has one stage")
-    stages = _Stages(workspace, reservation, compute)
+    stages, drawn = _Stages(workspace, reservation, compute, commit), list[Drawn]()
     stages.require_room(learning)
-    tell("learning where records lie", None)
-    held = stages.held(learning.pilot, learning.questions.pilot.query, "pilot")
-    dataset.check_unchanged()  # the sum must be of the data that the charge is for
-    charge, key = commit()
-    pilot = stages.drawn(held, learning.pilot, key.of_stage(b"1"), "pilot")
-    centre, units = learning.raw(learning.axes(pilot, dataset.rows))
-    tell("learning how far records spread", None)
-    held = stages.held(learning.rings, learning.questions.ring_counts(centre, units), "rings")
-    dataset.check_unchanged(committed=True)
-    rings = stages.drawn(held, learning.rings, key.of_stage(_bound(b"2", pilot, centre, units)), "rings")
-    last = plan.of_last_stage(learned := learning.learned(pilot, rings, dataset.rows))
+    while (stage := learning.due(drawn, rows)) is not None:
+        tell("learning how far records spread" if stage.last else "learning where records lie", None)
+        drawn.append(stages.draw(stage))
+    learned = learning.learned(drawn, rows)
     shape = np.zeros(0) if learned.semi_axes is None else learned.semi_axes
-    arrays = learning.arrays(pilot, rings, dataset.rows)
-    return FirstStages(last, charge, key.of_stage(_bound(b"3", pilot, rings, centre, shape)), arrays)
+    charge, key = stages.last(learned.centre, shape)
+    return FirstStages(plan.of_last_stage(learned), charge, key, arrays(drawn, rows))
 
 
 class _Stages:
-    """Sums of first stages, computed and drawn like a whole release."""
+    """Stages, computed and drawn like a whole release, each under a key that is bound to all before it."""
 
-    def __init__(self, workspace: Workspace, reservation: Reservation, compute: Compute) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        reservation: Reservation,
+        compute: Compute,
+        commit: Callable[[], tuple[Charge, NoiseKey]],
+    ) -> None:
         self._plan, self._dataset, self._compute = workspace.plan, reservation.dataset, compute
         self._name = f"blockveil-{reservation.charge.charge_id[:12]}-{secrets.token_hex(4)}"
         self._chunk_rows = workspace.plan.effort.chunk_rows(reservation.dataset.chunk_rows)
+        self._commit = commit
+        self._committed: tuple[Charge, NoiseKey] | None = None
+        self._before: list[NDArray[np.int64 | np.float64]] = []
 
     def require_room(self, learning: Learning) -> None:
         """Refuse stages that do not fit the memory of what runs them, while nothing is spent; raises ConfigError."""
-        stages: list[Answer] = [learning.pilot, learning.rings, self._plan.answer]
+        stages: list[Answer] = [*learning.before, self._plan.answer]
         stages += [self._plan.of_last_stage(each).answer for each in learning.extremes()]
         for each in stages:
             self._layout(each)
 
-    def held(self, answer: Answer, query: Query, stage: str) -> Held:
-        """The exact sum of a stage, held where it was computed."""
-        layout = self._layout(answer)
-        graph = exact_graph(self._dataset.source, query, layout, self._chunk_rows, f"{self._name}-{stage}")
-        return self._compute.hold(graph, quiet), layout
+    def draw(self, stage: Stage) -> Drawn:
+        """A stage with its released integers; the charge is committed after the exact sum of the first one."""
+        layout, name = self._layout(stage.answer), f"{self._name}-{stage.name}"
+        graph = exact_graph(self._dataset.source, stage.query, layout, self._chunk_rows, name)
+        held = self._compute.hold(graph, in_memory.quiet)
+        self._dataset.check_unchanged(committed=self._committed is not None)  # the sum is of what the charge is for
+        _, key = self._bound(stage.name, *stage.shape)
+        released = in_memory.drawn(stage.answer.design, held, layout, self._compute, key, name)
+        self._before.append(released)
+        return Drawn(stage, released)
 
-    def drawn(self, held: Held, answer: Answer, key: NoiseKey, stage: str) -> Released:
-        """The released integers of a stage."""
-        return drawn(answer.design, *held, self._compute, key, f"{self._name}-{stage}")
+    def last(self, *shape: Vector) -> tuple[Charge, NoiseKey]:
+        """The committed charge and the key of the last stage."""
+        return self._bound("answer", *shape)
+
+    def _bound(self, name: str, *shape: Vector) -> tuple[Charge, NoiseKey]:
+        if self._committed is None:
+            self._committed = self._commit()
+        charge, key = self._committed
+        self._before += shape
+        return charge, key.of_stage(_digest(name, self._before))
 
     def _layout(self, answer: Answer) -> Layout:
         effort = Effort(self._plan.config, answer, weighs=False)
         return effort.layout(self._dataset.rows, self._chunk_rows, self._compute.workers, self._compute.threads)
 
 
-def _bound(number: bytes, *before: NDArray[np.int64 | np.float64]) -> bytes:
-    """What a stage's key is bound to: its number, and all that was released before it and made of that."""
-    found = hashlib.sha256(number)
+def _digest(name: str, before: Sequence[NDArray[np.int64 | np.float64]]) -> bytes:
+    """What a stage's key is bound to: its name, and all that was released before it and made of that."""
+    found = hashlib.sha256(name.encode())
     for each in before:
         found.update(f"{each.dtype.str} {each.shape} ".encode() + np.ascontiguousarray(each).tobytes())
-    return number + found.digest()
+    return found.digest()

@@ -19,6 +19,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data import zarr_arrays
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Charge
+from blockveil.pipeline.plan.first_stages import arrays
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.releases import outputs
@@ -91,9 +92,8 @@ def _first_stages(plan: Plan, rows: int) -> ReleaseArrays:
     learning = plan.designed.learning
     if learning is None:
         return {}
-    pilot, rings = (np.zeros(each.design.shape, dtype=np.int64) for each in (learning.pilot, learning.rings))
     with np.errstate(all="ignore"):
-        return learning.arrays(pilot, rings, rows)
+        return arrays(learning.blank(rows), rows)
 
 
 def _stand_in(plan: Plan, rows: int) -> ReleaseArrays:

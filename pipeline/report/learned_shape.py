@@ -21,12 +21,14 @@ def lines(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     if learned["chosen"] == "box":
         return [("Shape", "the declared box, where the error is expected to be smaller than in an ellipsoid")]
+    earlier = learned.get("earlier")
+    source = "" if earlier is None else f" from the release {earlier['release_id']}"
     share, deviation = 100.0 * learned["shortened"], 100.0 * learned["shortened_standard_deviation"]
     return [
         (
             "Shape",
-            f"an ellipsoid that was learned for {learned['for']}s; {number(share)} % of the records, with noise of "
-            f"standard deviation {number(deviation)} %, were shortened to it, and all standard deviations include what "
-            "that is expected to take",
+            f"an ellipsoid that was learned for {learned['for']}s{source}; {number(share)} % of the records, with "
+            f"noise of standard deviation {number(deviation)} %, were shortened to it, and all standard deviations "
+            "include what that is expected to take",
         )
     ]

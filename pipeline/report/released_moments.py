@@ -90,7 +90,7 @@ def _apart(release: Shown, found: NoisyMoments) -> NoisyMoments:
     features = release.attributes["query"]["geometry"]["features"]
     lengths = np.array([1.0, *(float(each["semi_axis"]) for each in features)])
     ones = np.ones(found.features)
-    error = Shortening(float(learned["radius"]), 0.0, ones, ones).error(share, float(release.arrays["count"][...]))
+    error = Shortening(float(learned["radius"]), 0.0, ones, None).error(share, float(release.arrays["count"][...]))
     noise = np.maximum(found.variance - (error.deviations() * np.outer(lengths, lengths)) ** 2, 0.0)
     return replace(found, noise=noise, shortened=share)
 

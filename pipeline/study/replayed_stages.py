@@ -1,7 +1,7 @@
 """The stages of a night that learns its shape under replay: a unit is in all of them.
 
-The second and the third stage are about what the first ones released, which is the same in both neighbours: what an
-attacker knows of the past. So each neighbour goes through them with the pilot, and the rings, of the first data set.
+Each stage is about what those before it released, which is the same in both neighbours: what an attacker knows of the
+past. So each neighbour goes through it with what they released of the first data set.
 The last stage is replayed in the ellipsoid, or the box, that these gave, and in the declared box.
 """
 
@@ -18,6 +18,7 @@ from blockveil.engine.answers.graph import Query
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.plan.first_stages import Drawn
 from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.study.replay_path import ReplayPath
@@ -44,21 +45,21 @@ def stage_losses(path: ReplayPath[Any], learning: Learning, key: NoiseKey, loss:
     """
     every, stages = [path.records(unit) for unit in path.units], list[tuple[NoiseDesign, list[Released]]]()
 
-    def released(design: NoiseDesign, query: Query) -> list[Released]:
+    def released(design: NoiseDesign, query: Query) -> Released:
         whole = [Tile((0, design.shape[0]), (0, design.shape[1]))]
         exact = (query.partial(records, 0, len(records), _CHUNK_ROWS, whole)[0] for records in every)
         found = [design.release(key, one) for one in exact]
         stages.append((design, found))
-        return found
+        return found[0]
 
-    rows = len(every[0])
-    pilot = released(learning.pilot.design, learning.questions.pilot.query)[0]
-    rings = released(learning.rings.design, learning.questions.ring_counts(*learning.raw(learning.axes(pilot, rows))))
-    for plan in (path.plan, path.plan.of_last_stage(learning.learned(pilot, rings[0], rows))):
+    rows, drawn = len(every[0]), list[Drawn]()
+    while (stage := learning.due(drawn, rows)) is not None:
+        drawn.append(Drawn(stage, released(stage.answer.design, stage.query)))
+    for plan in (path.plan, path.plan.of_last_stage(learning.learned(drawn, rows))):
         released(additive(plan.design), plan.question.query)
 
     def together(one: int, other: int) -> float:
-        sizes = [loss(design, found[one] - found[other]) for design, found in stages]
+        sizes = [loss(design, releases[one] - releases[other]) for design, releases in stages]
         return sqrt(sum(size**2 for size in sizes[:-2]) + max(sizes[-2:]) ** 2)
 
     return together

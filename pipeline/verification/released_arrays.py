@@ -159,7 +159,7 @@ class ArrayCheck(CheckedArrays):
         self.require("shortened", 0.0 <= share < float("inf"))
         count = max(float(self.read("count", ())), 1.0)
         of_sum = count * 0.3 * share * np.sqrt(features) / radius**2
-        second = (count * 0.45 * share / radius**2 - 2.0 * of_sum) / of_sum**2 if of_sum > 0.0 else 0.0
+        second = (count * 0.67 * share / radius**2 - 2.0 * of_sum) / of_sum**2 if of_sum > 0.0 else 0.0
         by_coordinate = np.append(0.0, np.full(features, of_sum))
         return replace(grid, rounding=StatedRounding(by_coordinate, by_coordinate, second))
 

@@ -20,12 +20,16 @@ from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
 
-_NAMES = "pilot", "rings"
+_PILOTS, _RINGS = ("pilot", "nearer_pilot"), "rings"
 _ROUNDED = Fraction(1) + Fraction(1, 10**12)
 _STANDS_OUT = 4.0
-_OF_PRODUCTS = 0.45
+_OF_PRODUCTS = 0.67
+_KNOWN, _REACH, _UNSEEN = 4.0, 4.0, 0.25
 _LEAST = 2.0**-24
 """Least variance that is learned, in squared half widths."""
+
+Spread = tuple[Values, Values, Values]
+"""Means, variances and the noise of these, in half widths about the middle of the declared box."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +55,7 @@ class Stages:
     @property
     def last(self) -> dict[str, Any]:
         """Arrays of the answer alone."""
-        starts = tuple(f"{name}_" for name in _NAMES)
+        starts = tuple(f"{name}_" for name in (*_PILOTS, _RINGS))
         return {name: array for name, array in self.arrays.items() if not (self.there and name.startswith(starts))}
 
     def failure(self) -> str | None:
@@ -65,15 +69,20 @@ class Stages:
             Something is not stated, or cannot be.
         """
         mu = distance = Fraction(0)
-        for name in _NAMES:
+        names = (_RINGS,) if "earlier" in self.stated["learned"] else (*_PILOTS, _RINGS)
+        if set(self.stated["learned"]["stages"]) != set(names):
+            return "its stages are not those of a night that learns"
+        for name in names:
             own = {key: each for key, each in self.stated.items() if key != "learned"}
             own |= self.stated["learned"]["stages"][name]
-            row, found = row_loss(own), moved(own)
+            row, change = row_loss(own), moved(own)
             if row.part != "mu" or not 0.0 < row.size <= stated_number(own["mechanism"]["loss"], "mu") * (1.0 + 1e-12):
                 return f"the noise of its {name} is less than its loss says"
-            if (Fraction(stated_number(own["mechanism"], "sensitivity")) * _ROUNDED) ** 2 < found.least:
+            if (Fraction(stated_number(own["mechanism"], "sensitivity")) * _ROUNDED) ** 2 < change.least:
                 return f"the sensitivity that its {name} states is below what some records change"
-            arrays = {key.removeprefix(f"{name}_"): each for key, each in self.arrays.items() if key.startswith(name)}
+            arrays = {
+                key.removeprefix(f"{name}_"): each for key, each in self.arrays.items() if key.startswith(f"{name}_")
+            }
             ArrayCheck(own, arrays).run()
             mu += Fraction(row.size) ** 2
             distance += Fraction(stated_number(own["mechanism"]["loss"], "total_variation"))
@@ -90,67 +99,113 @@ class Stages:
         return None if self._shortened() else "what shortening takes is not what its rings say"
 
     def _shaped(self) -> bool:
-        """Whether centre and axes follow from the pilot, and the radius is the end of a ring."""
+        """Whether bounds, centre and axes follow from the stages before, and the radius is the end of a ring."""
         learned, shape = self.stated["learned"], self.stated["query"]["geometry"]
-        lower, upper = _bounds(learned["declared"])
-        stages, width = learned["stages"], lower.size
-        pilot_lower, pilot_upper = _bounds(stages["pilot"]["query"]["geometry"])
-        same = np.array_equal(pilot_lower, np.append(lower, np.zeros(width)))
-        same = same and np.array_equal(pilot_upper, np.append(upper, np.ones(width)))
+        if not self._nearer():
+            return False
         if learned["chosen"] == "box":
-            return bool(same and shape == learned["declared"])
+            return bool(shape == learned["declared"])
         if shape["kind"] != "ellipsoid" or shape["shape"] != "diagonal" or learned["chosen"] != "ellipsoid":
             return False
-        middle, half = (lower + upper) / 2.0, (upper - lower) / 2.0
-        mean = np.asarray(self.arrays["pilot_mean"][...], np.float64)
-        noise = np.asarray(self.arrays["pilot_mean_standard_deviation"][...], np.float64)
-        centre = np.clip(mean[:width], lower, upper)
-        variance = mean[width:] - ((centre - middle) / half) ** 2
-        variance = np.clip(np.clip(variance, 2.0 * noise[width:], 1.0), _LEAST, 1.0)
-        aim = self.stated["learned"]["aim"]
-        axes = np.sqrt(variance) if learned["for"] == "correlation" else variance**0.25
-        axes = axes / np.sqrt(half) if learned["for"] == "covariance" and aim == "absolute-error" else axes
-        axes = axes * np.sqrt(np.mean(variance / axes**2)) * half * float(learned["radius"])
-        ends = [float(each) for each in stages["rings"]["query"]["axes"][0]["edges"][1:]]
+        middle, half = self._box
+        mean, taken = self._taken(self._earlier() if "earlier" in learned else self._by_pilots())
+        axes = np.sqrt(taken) if learned["for"] == "correlation" else taken**0.25
+        raw = learned["for"] == "covariance" and learned["aim"] == "absolute-error"
+        axes = axes / np.sqrt(half) if raw else axes
+        axes = axes * np.sqrt(np.mean(taken / axes**2)) * half * float(learned["radius"])
+        ends = [float(each) for each in learned["stages"][_RINGS]["query"]["axes"][0]["edges"][1:]]
         features = shape["features"]
         origin, lengths = (np.array([each[key] for each in features], np.float64) for key in ("origin", "semi_axis"))
+        centre = middle + mean * half
         near = np.abs(origin - centre) <= 1e-9 * (np.abs(centre) + half)
-        return bool(same and np.all(near) and close(lengths, axes) and float(learned["radius"]) in ends)
+        return bool(np.all(near) and close(lengths, axes) and float(learned["radius"]) in ends)
+
+    def _nearer(self) -> bool:
+        """Whether pilots are in the declared bounds, and in those that follow from the first of them."""
+        if "earlier" in self.stated["learned"]:
+            return True
+        middle, half = self._box
+        mean, taken = self._taken(self._seen(_PILOTS[0]))
+        reach = _REACH * np.sqrt(taken)
+        declared = -np.ones(half.size), np.ones(half.size)
+        ends = declared, (np.maximum(mean - reach, -1.0), np.minimum(mean + reach, 1.0))
+        for name, lower_upper in zip(_PILOTS, ends, strict=True):
+            stated = _bounds(self.stated["learned"]["stages"][name]["query"]["geometry"])
+            for found, end, of_square in zip(stated, lower_upper, (0.0, 1.0), strict=True):
+                own, squares = np.split(found, 2)
+                if not (np.all(np.abs(own - middle - end * half) <= 1e-9 * half) and np.all(squares == of_square)):
+                    return False
+        return True
+
+    @property
+    def _box(self) -> tuple[Values, Values]:
+        """Middle and half widths of the declared box."""
+        lower, upper = _bounds(self.stated["learned"]["declared"])
+        return (lower + upper) / 2.0, (upper - lower) / 2.0
+
+    def _seen(self, pilot: str) -> Spread:
+        """What a pilot saw."""
+        middle, half = self._box
+        own = tuple(
+            np.split(each, 2)[0] for each in _bounds(self.stated["learned"]["stages"][pilot]["query"]["geometry"])
+        )
+        origin, scale = (own[0] + own[1]) / 2.0, (own[1] - own[0]) / 2.0
+        mean, square = np.split(self._read(f"{pilot}_mean"), 2)
+        noise = np.split(self._read(f"{pilot}_mean_standard_deviation"), 2)[1]
+        share = (scale / half) ** 2
+        return (mean - middle) / half, (square - ((mean - origin) / scale) ** 2) * share, noise * share
+
+    def _by_pilots(self) -> Spread:
+        """What the first pilot saw, and the nearer one where that did not stand out of its noise."""
+        first, nearer = (self._seen(name) for name in _PILOTS)
+        known = first[1] > _KNOWN * first[2]
+        mean, variance, noise = (np.where(known, one, other) for one, other in zip(first, nearer, strict=True))
+        return mean, variance, noise
+
+    def _earlier(self) -> Spread:
+        """What an earlier release published."""
+        middle, half = self._box
+        mean, variance, noise = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
+        return (mean - middle) / half, variance / half**2, noise / half**2
+
+    @staticmethod
+    def _taken(spread: Spread) -> tuple[Values, Values]:
+        """Centre and variances that axes follow from."""
+        mean, variance, noise = spread
+        return np.clip(mean, -1.0, 1.0), np.clip(np.clip(variance, 2.0 * noise, 1.0), _LEAST, 1.0)
 
     def _shortened(self) -> bool:
-        """Whether the share that shortening takes is what pilot, rings and answer say."""
+        """Whether the share that shortening takes is what pilots, rings and answer say."""
         learned = self.stated["learned"]
         if learned["chosen"] == "box":
             return "shortened" not in self.arrays
-        edges = np.array(learned["stages"]["rings"]["query"]["axes"][0]["edges"], np.float64)
+        edges = np.array(learned["stages"][_RINGS]["query"]["axes"][0]["edges"], np.float64)
         counts, noise = self._read("rings_counts"), self._read("rings_counts_standard_deviation")
-        lower, upper = _bounds(learned["declared"])
-        radius, width = float(learned["radius"]), lower.size
+        radius, width = float(learned["radius"]), self._box[1].size
         near = (edges[:-1] >= radius) & (edges[:-1] < 2.0 * max(radius, 2.0 * np.sqrt(width)))
         taken = np.where(near | (counts > _STANDS_OUT * noise), counts, 0.0) * (edges[:-1] >= radius)
         weights = np.maximum(edges[1:] * edges[:-1] - radius**2, 0.0)
         lost = max(np.sum(weights * taken), np.sqrt(np.sum((weights * noise * near) ** 2)))
-        lost = lost / width / max(float(self._read("pilot_count")), 1.0)
-        half = ((upper - lower) / 2.0) ** 2
-        mean, own = self._read("pilot_mean"), self._read("pilot_mean_standard_deviation")
-        before = mean[width:] * half - (mean[:width] - (lower + upper) / 2.0) ** 2
-        after, spread = (np.diagonal(self._read(f"covariance{end}")) for end in ("", "_standard_deviation"))
-        return bool(np.isfinite(lost) and self._of_answer(lost, before, own[width:] * half, after, spread))
+        public = self.stated["guarantee"]["neighbours"] == "replace-one"
+        lost = lost / width / max(float(self._read("count")) if public else float(np.sum(counts)), 1.0)
+        known = float(learned["earlier"]["shortened"]) if "earlier" in learned else self._behind()
+        share = max(lost, min(known, lost + _UNSEEN))
+        return bool(np.isfinite(lost) and np.isclose(self._read("shortened"), share, rtol=0.05, atol=1e-9))
 
-    def _of_answer(self, lost: float, before: Values, noise: Values, after: Values, spread: Values) -> bool:
-        """Whether the share is the larger of that by the rings, and that by which variances fall behind the pilot's."""
-        share = float(self._read("shortened"))
+    def _behind(self) -> float:
+        """Share by which variances fall behind those of the pilot in the declared box."""
         size = np.array([float(each["semi_axis"]) for each in self.stated["query"]["geometry"]["features"]]) ** 2
-        spread = np.sqrt(
-            np.maximum(spread**2 - (_OF_PRODUCTS * share * size / self.stated["learned"]["radius"] ** 2) ** 2, 0.0)
-        )
-        both = np.hypot(noise, spread)
-        known = before > 2.0 * both
-        if not known.any():
-            return share == 1.0
-        weights = (before[known] / both[known]) ** 2
-        behind = np.sum(weights * (1.0 - after[known] / before[known])) / np.sum(weights)
-        return bool(np.isclose(share, max(lost, max(behind, 0.0) + np.sum(weights) ** -0.5), rtol=0.05, atol=1e-9))
+        after, spread = (np.diagonal(self._read(f"covariance{end}")) for end in ("", "_standard_deviation"))
+        by_share = _OF_PRODUCTS * float(self._read("shortened")) * size / self.stated["learned"]["radius"] ** 2
+        spread = np.sqrt(np.maximum(spread**2 - by_share**2, 0.0))
+        (_, before, noise), half = self._seen(_PILOTS[0]), self._box[1] ** 2
+        before, both = before * half, np.hypot(noise * half, spread)
+        seen = before > 2.0 * both
+        weights = (before[seen] / both[seen]) ** 2
+        if not seen.any():
+            return float("inf")
+        behind = np.sum(weights * (1.0 - after[seen] / before[seen])) / np.sum(weights)
+        return float(max(behind, 0.0) + 2.0 * np.sum(weights) ** -0.5)
 
     def _read(self, name: str) -> Values:
         return np.asarray(self.arrays[name][...], np.float64)

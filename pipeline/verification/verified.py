@@ -298,8 +298,9 @@ def _by_stages(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
             failure = Stages(stated, release.arrays).failure()
         except (OtherArray, KeyError) as problem:
             failure = one_line(f"they do not state or hold {problem}")
-        radius = f"records are in the {stated['learned']['chosen']} that the first two gave"
-        return Finding("Stages", failure is None, failure or f"three under one promise; {radius}")
+        learned = stated["learned"]
+        words = f"{len(learned['stages']) + 1} under one promise; records are in the {learned['chosen']} that they gave"
+        return Finding("Stages", failure is None, failure or words)
 
     return _stages
 

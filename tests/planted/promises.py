@@ -270,8 +270,8 @@ MUTANTS = (
         (
             "test_a_plan_reads_no_data_and_shows_cost_and_error",
             "blockveil.pipeline.plan.planning:make_plan",
-            "try:\n        designed",
-            "open(loaded.resolve(loaded.config.data.store, 'data.store') / 'zarr.json')\n    try:\n        designed",
+            "try:\n        known",
+            "open(loaded.resolve(loaded.config.data.store, 'data.store') / 'zarr.json')\n    try:\n        known",
         ),
     ),
     *of(

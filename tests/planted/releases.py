@@ -53,15 +53,15 @@ MUTANTS = (
         "tests/pipeline/releases/test_learning_stages.py",
         (
             "test_the_charge_is_fixed_before_the_records_are_seen",
-            "blockveil.pipeline.plan.learning:Learning.loss",
+            "blockveil.pipeline.plan.learning:_together",
             "GaussianDP(max(each.mu for each in last))",
             "GaussianDP(min(each.mu for each in last) * 0.9)",
         ),
         (
             "test_each_stage_has_noise_of_its_own_that_all_before_it_decides",
-            "blockveil.pipeline.releases.learning_stages:_bound",
-            "return number + found.digest()",
-            "return number",
+            "blockveil.pipeline.releases.learning_stages:_digest",
+            "return found.digest()",
+            "return name.encode()",
         ),
         (
             "test_no_stage_draws_from_the_key_of_another",
@@ -73,7 +73,7 @@ MUTANTS = (
         (
             "test_missing_values_are_found_before_anything_is_committed",
             "blockveil.pipeline.releases.learning_stages:learn",
-            'tell("learning where records lie", None)',
+            "stages.require_room(learning)",
             "commit()",
         ),
         (
@@ -81,6 +81,39 @@ MUTANTS = (
             "blockveil.pipeline.plan.designing:Designed.charge",
             "self.learning.loss",
             "self.answer.design.loss",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_nights_that_learn.py",
+        (
+            "test_never_one_that_was_withdrawn",
+            "blockveil.pipeline.plan.earlier_shape:_newest",
+            "digests.pop(name, None)",
+            "pass",
+        ),
+        (
+            "test_the_newest_before_its_date",
+            "blockveil.pipeline.plan.earlier_shape:_newest",
+            "name >= release_id",
+            "False",
+        ),
+        (
+            "test_none_whose_content_the_ledger_does_not_know",
+            "blockveil.pipeline.plan.earlier_shape:earlier_shape",
+            "except StoreError as error:",
+            "except ZeroDivisionError as error:",
+        ),
+        (
+            "test_it_is_finished_with_the_bits_of_one_that_nothing_ended",
+            "blockveil.pipeline.plan.begun_plans:begun_of",
+            "None if stated is None else EarlierShape.of(stated)",
+            "earlier_shape(loaded, ledger, release_id)",
+        ),
+        (
+            "test_what_a_night_costs_does_not_follow_from_whether_it_learns_from_another",
+            "blockveil.pipeline.plan.learning:Learning.of",
+            "max(each.mu for each in losses)",
+            "losses[earlier is not None].mu",
         ),
     ),
     *of(

@@ -8,6 +8,7 @@ from blockveil.engine.estimates.learned_ellipsoid import (
     LEAST_DEVIATION,
     OF_MEANS,
     OF_PRODUCTS,
+    NoisySpread,
     Shortening,
     box_error,
     chosen_radius,
@@ -15,6 +16,10 @@ from blockveil.engine.estimates.learned_ellipsoid import (
 )
 
 RNG = np.random.default_rng(8)
+
+
+def seen_by_pilot(dimension, noise):
+    return NoisySpread(np.zeros(dimension), np.ones(dimension), np.full(dimension, noise))
 
 
 def counted(lengths, dimension):
@@ -25,7 +30,7 @@ def counted(lengths, dimension):
 @pytest.mark.parametrize("power", [0.5, 1.0])
 def test_axes_are_powers_of_the_spread_in_which_usual_records_have_the_length_of_the_root_of_the_dimension(power):
     deviation, mean = np.array([0.02, 0.1, 0.3]), np.array([0.5, 0.0, -0.4])
-    found = learned_axes(mean, deviation**2 + mean**2, np.zeros(3), power, np.ones(3))
+    found = learned_axes(NoisySpread(mean, deviation**2, np.zeros(3)), power, np.ones(3))
     assert np.allclose(found.centre, mean)
     assert np.ptp(found.axes / deviation**power) < 1e-12
     assert np.sum(deviation**2 / found.axes**2) == pytest.approx(3.0)
@@ -33,16 +38,16 @@ def test_axes_are_powers_of_the_spread_in_which_usual_records_have_the_length_of
 
 def test_axes_for_raw_units_follow_the_raw_spread():
     deviation, widths = np.array([0.1, 0.1]), np.array([1.0, 100.0])
-    found = learned_axes(np.zeros(2), deviation**2, np.zeros(2), 0.5, widths)
+    found = learned_axes(NoisySpread(np.zeros(2), deviation**2, np.zeros(2)), 0.5, widths)
     raw = found.axes * widths
     assert raw[1] / raw[0] == pytest.approx(10.0)  # of deviations that are a hundredfold
 
 
 def test_what_noise_hides_is_taken_for_as_wide_as_the_noise():
-    found = learned_axes(np.full(2, 3.0), np.array([-1.0, 0.2]), np.full(2, 0.01), 1.0, np.ones(2))
+    found = learned_axes(NoisySpread(np.full(2, 3.0), np.array([-1.0, 0.2]), np.full(2, 0.01)), 1.0, np.ones(2))
     assert np.all(np.abs(found.centre) <= 1.0)
     assert np.all(found.axes > 0)
-    narrow = learned_axes(np.zeros(2), np.array([0.0, 0.25]), np.zeros(2), 1.0, np.ones(2))
+    narrow = learned_axes(NoisySpread(np.zeros(2), np.array([0.0, 0.25]), np.zeros(2)), 1.0, np.ones(2))
     assert narrow.axes[0] / narrow.axes[1] == pytest.approx(LEAST_DEVIATION / 0.5)
 
 
@@ -82,7 +87,7 @@ def test_what_shortening_takes_is_of_the_stated_size(kind):
     of_products, of_means = (float(np.sqrt(np.mean(each**2))) for each in (taken, shortened.mean(0)))
     assert 0.3 * OF_PRODUCTS * found.lost <= of_products <= 1.6 * OF_PRODUCTS * found.lost
     assert of_means <= 1.6 * OF_MEANS * found.lost * np.sqrt(8) / found.radius
-    shortening = Shortening(found.radius, found.lost, np.ones(8), np.full(8, 0.01))
+    shortening = Shortening(found.radius, found.lost, np.ones(8), seen_by_pilot(8, 0.01))
     seen = shortening.share(np.diag(shortened.T @ shortened) / 60_000 / found.radius**2, np.zeros(8))
     assert seen >= found.lost
     assert shortening.error(seen, 60_000).deviations()[2, 3] == pytest.approx(
@@ -91,10 +96,34 @@ def test_what_shortening_takes_is_of_the_stated_size(kind):
 
 
 def test_a_few_far_records_that_rings_hide_show_where_variances_fall_behind():
-    shortening = Shortening(3.0, 0.01, np.ones(20), np.full(20, 0.02))
-    assert shortening.share(np.full(20, 0.8) / 9.0, np.zeros(20)) == pytest.approx(0.2, abs=0.01)
+    shortening = Shortening(3.0, 0.01, np.ones(20), seen_by_pilot(20, 0.02))
+    assert shortening.share(np.full(20, 0.8) / 9.0, np.zeros(20)) == pytest.approx(0.209, abs=0.001)
     assert shortening.share(np.full(20, 1.0) / 9.0, np.zeros(20)) == pytest.approx(0.01, abs=1e-9)
-    assert shortening.share(np.full(20, 0.8) / 9.0, np.full(20, 10.0)) == 1.0  # whose noise hides it
+    assert shortening.share(np.full(20, 0.8) / 9.0, np.full(20, 10.0)) == 0.26  # whose noise hides it
+
+
+def test_of_an_earlier_night_its_own_share_is_stated_where_the_rings_allow_it():
+    numbers = np.full(20, 0.5), np.zeros(20)
+    stated = [Shortening(3.0, 0.02, np.ones(20), None, known).share(*numbers) for known in (0.01, 0.07, 0.9)]
+    assert stated == [0.02, 0.07, 0.27]
+    shortening = Shortening(3.0, 0.07, np.ones(20), None)
+    assert shortening.error(0.07, 1_000).deviations()[2, 3] == pytest.approx(1_000 * OF_PRODUCTS * 0.07 / 9.0)
+
+
+def test_nearer_bounds_hold_the_records_also_where_noise_hid_how_far_they_spread():
+    seen = NoisySpread(np.array([0.9, -0.2]), np.array([0.01, -0.003]), np.array([0.001, 0.002]))
+    lower, upper = seen.bounds()
+    assert np.allclose(lower, [0.5, -0.2 - 4 * np.sqrt(0.004)])
+    assert np.allclose(upper, [1.0, -0.2 + 4 * np.sqrt(0.004)])
+
+
+def test_a_pilot_in_the_declared_bounds_is_believed_of_features_that_stand_out_of_its_noise():
+    first = NoisySpread(np.zeros(2), np.array([0.5, 0.01]), np.array([0.01, 0.01]))
+    nearer = NoisySpread(np.ones(2), np.array([0.3, 0.001]), np.array([0.0001, 0.0001]))
+    both = first.or_nearer(nearer)
+    assert both.mean.tolist() == [0.0, 1.0]
+    assert both.variance.tolist() == [0.5, 0.001]
+    assert both.noise.tolist() == [0.01, 0.0001]
 
 
 def test_the_box_has_the_smaller_error_where_records_fill_it_and_are_many():

@@ -49,7 +49,7 @@ TRAINED = "train-model"
 """Draws rows of one tile step by step: each step reads the tile's stretch, and keeps its own rows alone."""
 
 LEARNS = "quickstart"
-"""Draws three stages, each under a key of its own that is derived from the committed one."""
+"""Draws four stages, each under a key of its own that is derived from the committed one."""
 
 
 @pytest.mark.parametrize("name", [name for name in shipped.names() if name != TRAINED])
@@ -58,7 +58,7 @@ def test_every_shipped_config_asks_for_each_block_once(name, monkeypatch):
         monkeypatch.setattr(shipped, "pinned_key", lambda: mock.patch.object(shipped, "NIGHT", NIGHT))
         shipped.digests(name)
     used = [key for key in keys.values() if key.asked]
-    assert len(used) == (3 if name == LEARNS else 1)
+    assert len(used) == (4 if name == LEARNS else 1)
     for key in used:
         check_asked_once(key.asked)
 

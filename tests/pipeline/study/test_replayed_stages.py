@@ -23,7 +23,8 @@ def test_neighbours_differ_in_all_stages_by_what_is_charged_for_them(tmp_path, a
 @pytest.mark.parametrize("stage", ["pilot", "rings"])
 def test_a_charge_that_forgets_a_stage_is_refuted(tmp_path, stage):
     plan = make_plan(learning(tmp_path), NIGHT)
-    forgotten = getattr(plan.designed.learning, stage).design.loss.mu
+    stages = plan.designed.learning
+    forgotten = {"pilot": stages.pilot, "rings": stages.rings.design}[stage].loss.mu
     less = replace(plan.charge, mu=(plan.charge.mu**2 - forgotten**2) ** 0.5)
     found = replay(replace(plan, charge=less), ThreadCompute(1), quiet, draws=False)
     assert any("as far as its charge allows" in claim for claim in found.refutations)

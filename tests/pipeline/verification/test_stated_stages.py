@@ -42,7 +42,13 @@ FORGED = {
     "less noise in the rings": lambda stated, _: scaled(stage(stated, "rings"), "scale", 0.9),
     "a smaller sensitivity": lambda stated, _: scaled(stage(stated, "rings"), "sensitivity", 0.9),
     "a smaller loss of a stage": lambda stated, _: scaled(stage(stated, "pilot")["loss"], "mu", 0.9),
-    "a promise without the pilot": lambda stated, _: scaled(stated["guarantee"]["loss"], "mu", 0.93**0.5),
+    "a promise without the pilots": lambda stated, _: scaled(stated["guarantee"]["loss"], "mu", 0.93**0.5),
+    "less noise in the nearer pilot": lambda stated, _: scaled(stage(stated, "nearer_pilot"), "scale", 0.9),
+    "bounds of the nearer pilot that another one gave": lambda stated, _: scaled(
+        stated["learned"]["stages"]["nearer_pilot"]["query"]["geometry"]["features"][1], "upper", 1.001
+    ),
+    "no nearer pilot": lambda stated, _: stated["learned"]["stages"].pop("nearer_pilot"),
+    "an earlier night": lambda stated, _: stated["learned"].update(earlier={"features": [], "shortened": 0.0}),
     "a promise without the rings": lambda stated, _: scaled(stated["guarantee"]["loss"], "mu", 0.98**0.5),
     "a sampler that is nearer": lambda stated, _: scaled(stated["guarantee"]["loss"], "total_variation", 0.5),
     "another radius": lambda stated, _: scaled(stated["learned"], "radius", 1.01),

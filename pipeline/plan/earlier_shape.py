@@ -1,0 +1,143 @@
+"""Where the records of an earlier night lie: what was published of it, in the place of a pilot that costs budget.
+
+The newest released night before a date is taken whose release was not withdrawn. It must have found an ellipsoid in the
+same declared shape, of which shortening took little: else tonight asks a pilot, as the first night does, so that a
+shape that no longer fits is learned anew. What is taken is copied into the ledger when the budget is reserved, and a
+night that was begun is finished with it, whatever becomes of the release that it is from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from blockveil.engine.estimates.learned_ellipsoid import OF_PRODUCTS
+from blockveil.engine.records.geometry import Vector
+from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.ledger.entries import WITHDRAWN
+from blockveil.pipeline.questions.spread_questions import LearningQuestions
+
+MOST_LOST = 0.25
+"""Share of squared length that shortening took of a night by its rings, up to which others learn from it."""
+
+_LEAST_NOISE = 1e-3
+"""Of what a model of shortening adds to a standard deviation, which is too much to tell smaller noise beside it."""
+
+
+@dataclass(frozen=True)
+class EarlierShape:
+    """What was published of an earlier night.
+
+    Attributes
+    ----------
+    release_id, output_digest
+        Its release.
+    shortened
+        Share of squared length that shortening took of it.
+    features
+        Mean, variance and standard deviation of the noise of the variance, of each feature in raw units.
+    """
+
+    release_id: str
+    output_digest: str
+    shortened: float
+    features: tuple[tuple[float, float, float], ...]
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> EarlierShape:
+        """From its plain values."""
+        features = tuple((float(mean), float(variance), float(noise)) for mean, variance, noise in plain["features"])
+        return cls(str(plain["release_id"]), str(plain["output_digest"]), float(plain["shortened"]), features)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "release_id": self.release_id,
+            "output_digest": self.output_digest,
+            "shortened": self.shortened,
+            "features": [list(each) for each in self.features],
+        }
+
+    @property
+    def spread(self) -> tuple[Vector, Vector, Vector]:
+        """Means, variances and standard deviations of their noise, raw units, shape (d,) each."""
+        mean, variance, noise = np.array(self.features, dtype=np.float64).T
+        return mean, variance, noise
+
+
+def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> EarlierShape | None:
+    """What a night may learn from; None where it asks a pilot.
+
+    Parameters
+    ----------
+    loaded
+        Config of the release.
+    ledger
+        Knows what was released, and what was withdrawn.
+    release_id
+        ``dataset/name/logical date`` of the night.
+
+    Raises
+    ------
+    LedgerError
+        The ledger cannot be read.
+    StoreError
+        What may pass keeps the earlier release from being read.
+    """
+    questions = LearningQuestions.of(loaded)
+    if questions is None or not ledger.exists():
+        return None
+    known = _newest(ledger, loaded, release_id)
+    if known is None:
+        return None
+    earlier_id, digest = known
+    try:
+        stated, arrays = _read(loaded.output_root / f"{earlier_id}.json")
+    except StoreError as error:
+        if error.passes:
+            raise
+        return None  # it was pruned, or is damaged: a pilot costs little
+    learned = stated.get("learned", {})
+    same = stated["output_digest"] == digest and stated["release_id"] == earlier_id
+    if not same or learned.get("chosen") != "ellipsoid" or learned["declared"] != questions.stated_shape():
+        return None
+    if learned["lost"] > MOST_LOST:
+        return None
+    mean, matrix, both = (np.asarray(arrays[name][...], np.float64) for name in _ARRAYS)
+    shortened = float(arrays["shortened"][...])
+    axes = np.array([each["semi_axis"] for each in stated["query"]["geometry"]["features"]]) / learned["radius"]
+    # Stated errors hold what shortening is expected to take, in proportion to the axes; they are to follow the noise.
+    modelled = OF_PRODUCTS * shortened * axes**2
+    noise = np.maximum(np.sqrt(np.maximum(np.diagonal(both) ** 2 - modelled**2, 0.0)), _LEAST_NOISE * modelled)
+    numbers = zip(mean.tolist(), np.diagonal(matrix).tolist(), noise.tolist(), strict=True)
+    return EarlierShape(earlier_id, digest, shortened, tuple(numbers))
+
+
+_ARRAYS = "mean", "covariance", "covariance_standard_deviation"
+
+
+def _newest(ledger: Ledger, loaded: LoadedConfig, release_id: str) -> tuple[str, str] | None:
+    """Newest release of the same name before a night that was not withdrawn, and its digest."""
+    owner, digests = release_id.rpartition("/")[0], dict[str, str]()
+    for entry in ledger.history(dataset=loaded.config.release.account):
+        name = str(entry.release_id)
+        if name.rpartition("/")[0] != owner or name >= release_id:  # dates of one length: in order as texts
+            continue
+        if entry.kind == State.RELEASED:
+            digests[name] = str(entry.payload["output_digest"])
+        elif entry.kind == WITHDRAWN:
+            digests.pop(name, None)
+    return max(digests.items(), default=None)
+
+
+def _read(pointer: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    release = open_release(pointer)
+    return release.attributes, release.arrays

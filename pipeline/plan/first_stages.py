@@ -1,0 +1,77 @@
+"""Stages before the answer of a night that learns: what each asks, what it released, and how releases state it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from blockveil.engine.answers.graph import Query
+from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.gaussian import ShapedGaussian
+from blockveil.engine.noise.design import Released
+from blockveil.engine.records.geometry import Vector
+from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.questions.cells import CellsAnswer
+from blockveil.pipeline.questions.totals import TotalsAnswer
+
+PILOT, NEARER_PILOT, RINGS = "pilot", "nearer_pilot", "rings"
+"""Names of the stages, in their order."""
+
+EVEN = ShapedGaussian(Importance("relative-error"))
+"""Noise of the same size in each coordinate, of a box as of an ellipsoid."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A stage before the answer.
+
+    Attributes
+    ----------
+    name
+        Its arrays begin with it.
+    answer
+        What is asked, with its noise.
+    query
+        How the records are read.
+    shape
+        What the query follows from that is no plan: public numbers, to which the key of its noise is bound.
+    """
+
+    name: str
+    answer: TotalsAnswer | CellsAnswer
+    query: Query
+    shape: tuple[Vector, ...] = ()
+
+    @property
+    def last(self) -> bool:
+        """Whether the answer follows it."""
+        return self.name == RINGS
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A stage and its released integers."""
+
+    stage: Stage
+    released: Released
+
+
+def arrays(drawn: Sequence[Drawn], rows: int) -> ReleaseArrays:
+    """What first stages release, under names of their own; parameters as for :meth:`Learning.due`."""
+    return {
+        f"{each.stage.name}_{name}": (values, tuple(f"{each.stage.name}_{axis}" for axis in axes))
+        for each in drawn
+        for name, (values, axes) in each.stage.answer.arrays(each.released, rows).items()
+    }
+
+
+def stated(answer: TotalsAnswer | CellsAnswer) -> dict[str, Any]:
+    """Mechanism of a stage as a release states mechanisms."""
+    return {
+        "mechanism": EVEN.name,
+        "parameters": EVEN.parameters(),
+        **answer.facts(),
+        **answer.design.facts(),
+        "loss": answer.design.loss.plain,
+    }
