@@ -86,25 +86,25 @@ MUTANTS = (
     *of(
         "tests/pipeline/releases/test_nights_that_learn.py",
         (
-            "test_never_one_that_was_withdrawn",
+            "TestWhichNightIsLearnedFrom::test_never_one_that_was_withdrawn",
             "blockveil.pipeline.plan.earlier_shape:_newest",
             "digests.pop(name, None)",
             "pass",
         ),
         (
-            "test_the_newest_before_its_date",
+            "TestWhichNightIsLearnedFrom::test_the_newest_before_its_date",
             "blockveil.pipeline.plan.earlier_shape:_newest",
             "name >= release_id",
             "False",
         ),
         (
-            "test_none_whose_content_the_ledger_does_not_know",
+            "TestWhichNightIsLearnedFrom::test_none_whose_content_the_ledger_does_not_know",
             "blockveil.pipeline.plan.earlier_shape:earlier_shape",
             "except StoreError as error:",
             "except ZeroDivisionError as error:",
         ),
         (
-            "test_it_is_finished_with_the_bits_of_one_that_nothing_ended",
+            "TestBegunNight::test_it_is_finished_with_the_bits_of_one_that_nothing_ended",
             "blockveil.pipeline.plan.begun_plans:begun_of",
             "None if stated is None else EarlierShape.of(stated)",
             "earlier_shape(loaded, ledger, release_id)",
