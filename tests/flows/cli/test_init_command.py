@@ -287,7 +287,7 @@ def test_a_guess_of_the_rows_says_how_exact_it_would_be_and_enters_no_file(visit
 @pytest.mark.parametrize(("every", "told"), [('"once"', False), ('"night"\nuntil = 2026-12-31', True)])
 def test_fewer_nights_are_advised_only_to_whom_asked_for_several(visits, every, told):
     often = PERSONS.replace('"once"', every)
-    columns = "purpose = 'correlations'\n[columns]\nage = '0 to 120'\ncost = '0 to 900'\n"
+    columns = "purpose = 'totals'\n[columns]\nage = '0 to 120'\ncost = '0 to 900'\n"
     (visits / "answers.toml").write_text(often + columns)
     begun = blockveil("init", "--answers", "answers.toml", "--yes", "--date", "2026-12-01", "--rows", 600, "--json")
     planned = blockveil("plan", "visits/release.toml", "--date", "2026-12-01", "--rows", 600, "--json")
