@@ -13,7 +13,7 @@ from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.restoring import is_lost
-from blockveil.pipeline.plan.earlier_shape import EarlierShape, earlier_shape
+from blockveil.pipeline.plan.earlier_shape import EarlierShape, earlier_shape, is_withdrawn
 from blockveil.pipeline.plan.planning import Begun, Plan, make_plan, release_id
 
 
@@ -42,7 +42,8 @@ def plan_begun(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan
 def as_begun(plan: Plan, ledger: Ledger) -> Plan:
     """The plan as a ledger has it; the same object where it was planned so.
 
-    What it was planned to learn from stays while nobody has begun it: a person may have approved it so.
+    What it was planned to learn from stays while nobody has begun it, for a person may have approved it so; but never a
+    release that was withdrawn since.
 
     Raises
     ------
@@ -80,7 +81,8 @@ def begun_of(ledger: Ledger, loaded: LoadedConfig, release_id: str, known: Begun
         if own:
             stated = _spec(own[-1]).get("calibration", {}).get("learning", {}).get("earlier")
             return Begun(charged=True, earlier=None if stated is None else EarlierShape.of(stated))
-        return Begun(earlier=earlier_shape(loaded, ledger, release_id) if known is None else known.earlier)
+        stands = known is not None and not (known.earlier and is_withdrawn(ledger, known.earlier.release_id))
+        return Begun(earlier=known.earlier if known and stands else earlier_shape(loaded, ledger, release_id))
     owner, first = release_id.rpartition("/")[0], section.first.isoformat()
     found = reserved_entries(ledger, account)
     series = [entry for entry in found if _owner(entry) == owner and _first(entry) == first]

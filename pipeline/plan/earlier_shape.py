@@ -121,6 +121,11 @@ def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> Earl
     return EarlierShape(earlier_id, digest, shortened, tuple(numbers))
 
 
+def is_withdrawn(ledger: Ledger, release_id: str) -> bool:
+    """Whether a release was withdrawn; raises LedgerError where the ledger cannot be read."""
+    return any(entry.kind == WITHDRAWN for entry in ledger.history(release_id=release_id))
+
+
 _ARRAYS = "mean", "covariance", "covariance_standard_deviation"
 
 

@@ -105,8 +105,9 @@ def test_bounds_that_are_ten_times_as_wide_cost_little(tmp_path):
             np.sqrt(np.mean((correlations(run(loaded, NIGHT + timedelta(days=day))) - np.corrcoef(VALUES.T)) ** 2))
             for day in range(3)
         ]
-    assert errors[10][0] < 20 * max(errors[1])  # here bounds are 550 standard deviations wide
-    assert errors[10][2] < 3 * max(errors[1])
+    assert max(errors[1]) < 0.05
+    assert errors[10][0] < 0.3  # here bounds are 550 standard deviations wide
+    assert errors[10][2] < 0.05
 
 
 class TestWhichNightIsLearnedFrom:
@@ -160,17 +161,15 @@ def test_a_night_that_stays_in_the_box_teaches_no_other(tmp_path):
     assert learned_from(loaded) is None
 
 
-def test_records_that_moved_far_are_followed_within_two_nights(tmp_path):
+def test_records_that_moved_far_are_followed_within_four_nights(tmp_path):
     loaded = learning(tmp_path)
     run(loaded)
     moved = VALUES + np.array([30.0, 200_000.0, 100_000.0])
     group = zarr.open_group(loaded.store, mode="r+")
     group["records"][...] = moved
-    shares = []
     for day in range(1, 5):
         outcome = run(loaded, NIGHT + timedelta(days=day))
         assert all(finding.holds is not False for finding in verify(outcome.path).findings)
-        shares.append(float(zarr.open_group(outcome.path, mode="r")["shortened"][...]))
     assert np.max(np.abs(correlations(outcome) - np.corrcoef(moved.T))) < 0.15
 
 
@@ -224,6 +223,15 @@ def test_what_a_person_approved_stays_what_the_night_learns_from(first):
     assert as_begun(plan, Ledger(first.ledger_url)) is plan
     assert Workspace.open(plan).plan is plan
     assert learned_from(first, NIGHT + timedelta(days=3)) == "people/covariance/2026-11-21"
+
+
+def test_what_a_person_approved_is_planned_anew_where_its_teacher_was_withdrawn_since(first):
+    run(first, NEXT)
+    plan = planned(first, NIGHT + timedelta(days=3))
+    withdraw(first, "people/covariance/2026-11-21", "wrong unit", remove=False)
+    again = Workspace.open(plan).plan
+    assert again.designed.learning.earlier.release_id == "people/covariance/2026-11-20"
+    assert again.digest != plan.digest
 
 
 def test_neighbours_differ_by_what_is_charged_on_a_later_night_too(first):
