@@ -28,6 +28,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.rounding_error`: What rounding at places by content adds to the error of sums, in coordinates, beside the noise
 * :mod:`.sampling_error`: How far statistics of the records may be from those of the population that these are a
   sample of
+* :mod:`.shortening`: What shortening records to a learned ellipsoid takes from their means and covariances, as far as
+  anything tells it
 * :mod:`.shrunk_spectrum`: A positive semi-definite matrix from a noisy one: eigenvalues shrunk for the noise in
   them, at the released trace
 * :mod:`.simulated`: What an error is after post-processing, and what it does to leading subspaces

@@ -3,10 +3,11 @@
 A correlation is the ratio of what was released where first order states all errors and the ratios are those of some
 records, and else simulated (:mod:`.likely_moments`). A partial correlation is always the ratio.
 
-Shortening records to a learned ellipsoid takes nearly the same share of all entries, which leaves their ratios as they
-are. So a correlation is as far off as noise makes it and, beside that, ``L / d (0.1^2 + (0.4 q)^2)^0.5``, L / d being
-the share of squared length that shortening takes. The two numbers are as found for normal, skewed and heavy-tailed
-records; where the few far out are correlated otherwise than all others, it is more.
+Shortening records to a learned ellipsoid takes about as much of a covariance as of the variances, which leaves ratios
+as they are. So a correlation is as far off as noise makes it and beside that
+``(0.1^2 s_i s_j + (0.2 q (s_i + s_j))^2)^0.5``, s being the shares that shortening takes from the two variances
+(:mod:`.shortening`). The two numbers are as found for normal, skewed and heavy-tailed records; where the few far out
+are correlated otherwise than all others, it is more.
 
 Both are ratios ``q_ij = P_ij / sqrt(P_ii P_jj)``: a correlation of the cross products T about the mean, a partial
 correlation the negative of that of their inverse. With B for the centring and ``b_i`` for row i of B, or of
@@ -37,7 +38,7 @@ _OfPairs = tuple[Array, Array, Array, Array]
 _OfOwnNoise = Callable[[Array, Array], _OfPairs]
 
 _OF_ANY, _OF_ITS_OWN = 0.1, 0.4
-"""What shortening moves a correlation by, over the share of length that it takes: any, and in proportion to it."""
+"""What shortening moves a correlation by, over the share that it takes: any, and in proportion to it."""
 
 
 def correlation(moments: NoisyMoments) -> Estimate:
@@ -68,9 +69,10 @@ def correlation(moments: NoisyMoments) -> Estimate:
 
 def _beside_shortening(found: Estimate, moments: NoisyMoments) -> Estimate:
     """With what shortening takes in the error; a feature's correlation with itself is one all the same."""
-    if not moments.shortened:
+    if (share := moments.shortened) is None:
         return found
-    own = moments.shortened * np.hypot(_OF_ANY, _OF_ITS_OWN * np.nan_to_num(found.value))
+    root, value = np.sqrt(share), np.nan_to_num(found.value)
+    own = np.hypot(_OF_ANY * np.outer(root, root), _OF_ITS_OWN * np.add.outer(share, share) / 2.0 * value)
     np.fill_diagonal(own, 0.0)
     return Estimate(found.value, np.hypot(found.standard_deviation, own))
 

@@ -12,17 +12,10 @@ least: the squared noise of an entry is proportional to ``(S_i S_j)^2 (sum v_k /
 The radius weighs the noise of the main stage, whose standard deviation grows with its square, against what shortening
 takes away. Of records in rings beyond a radius R the squared length beyond it is lost: ``L = sum (r^2 - R^2) / n``.
 Rings up to twice the radius, and to four usual lengths, are taken by their raw counts, for as much as one standard
-deviation of their noise at the least; further ones count as empty where they do not stand out of theirs, since a few
-records there would outweigh all others. At worst an entry of the second moment is off by L. Of elliptical records means
-are off by nothing, and all entries shrink by the share L / d. Of skewed, heavy-tailed and normal records the root mean
-square over entries was found to be 0.45 L / d, by which the radius is chosen. What is stated of each lies between,
-0.67 L / d, and ``0.3 L / (R sqrt(d))`` of means.
-
-A few records far out can have much of the length and hide in the noise of all rings: of values that are skewed or have
-heavy tails a quarter of it. So the share that is stated is that of the rings and a quarter, or less where it is known
-better: by how far variances of the answer fall behind those of a pilot in the declared box, which shortens nothing.
-That is the mean of ``(v - c) / v`` over features, weighted by the inverse squares of its noise, and two standard
-deviations of that mean: were it too low, all variances together would be.
+deviation of their noise at the least; further ones count as empty where they do not stand out of theirs, since a
+few records there would outweigh all others. At worst an entry of the second moment is off by L; of skewed,
+heavy-tailed and normal records the root mean square over entries was found to be 0.45 L / d, by which the radius is
+chosen. What is stated of each entry is in :mod:`.shortening`.
 
 A pilot in wide bounds sees little of narrow features: noise is as wide as the bounds. So a second one is asked in
 bounds of four standard deviations about the means of the first, which are a few times its noise where it saw none. It
@@ -40,7 +33,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from blockveil.engine.answers.learned_spread import ring_edges
-from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.records.geometry import Vector
 
 LEAST_DEVIATION = 2.0**-12
@@ -60,13 +52,6 @@ _EXPECTED = 0.45
 
 _KNOWN = 4.0
 """Multiple of its noise from which on a variance in the declared bounds is taken, which shorten nothing."""
-
-_UNSEEN = 0.25
-"""Share of squared length that may hide in the noise of all rings."""
-
-
-OF_PRODUCTS, OF_MEANS = 0.67, 0.3
-"""Shares of what is lost that an entry and a mean are off by; see the module."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,65 +192,6 @@ def _lost(weights: Vector, counts: Vector, deviations: Vector) -> float:
     """Sum of weighted counts, and at least one standard deviation of its noise."""
     noise = math.sqrt(math.fsum(((weights * deviations) ** 2).tolist()))
     return max(math.fsum((weights * counts).tolist()), noise)
-
-
-@dataclass(frozen=True, eq=False)
-class Shortening:
-    """What shortening records to a learned ellipsoid is expected to take from sums over them.
-
-    Attributes
-    ----------
-    radius
-        In the units of the axes, in which coordinate one is.
-    lost
-        Share of squared length that it takes by the rings.
-    axes
-        In half widths of the box, shape (d,).
-    unshortened
-        By the pilot in the declared box, which shortens nothing; None where an earlier release was in its place.
-    known
-        The share that this release stated; infinite where there was none.
-    """
-
-    radius: float
-    lost: float
-    axes: Vector
-    unshortened: NoisySpread | None
-    known: float = math.inf
-
-    def share(self, variances: Vector, noise: Vector) -> float:
-        """Share of squared length that it takes, in view of the answer.
-
-        Parameters
-        ----------
-        variances, noise
-            Of each feature by the answer, and the standard deviation of its noise; in coordinates, shape (d,).
-        """
-        return max(self.lost, min(self.known, self._behind(variances, noise), self.lost + _UNSEEN))
-
-    def _behind(self, variances: Vector, noise: Vector) -> float:
-        """Share by which variances fall behind those of the pilot, and two standard deviations of its noise."""
-        if self.unshortened is None:
-            return math.inf
-        squares, scale = self.axes**2, self.radius**2
-        before = self.unshortened.variance / squares
-        both = np.hypot(self.unshortened.noise / squares, noise * scale)
-        seen = before > 2.0 * both
-        weights = (before[seen] / both[seen]) ** 2
-        if not weights.size:
-            return math.inf
-        total = math.fsum(weights.tolist())
-        behind = 1.0 - variances[seen] * scale / before[seen]
-        return max(math.fsum((weights * behind).tolist()) / total, 0.0) + 2.0 / math.sqrt(total)
-
-    def error(self, share: float, records: float) -> RoundingError:
-        """Error of sums over so many records, in coordinates, the constant first, for a share of :meth:`share`."""
-        many, d = max(records, 1.0), self.axes.size
-        of_sum = many * OF_MEANS * share * math.sqrt(d) / self.radius**2
-        of_product = many * OF_PRODUCTS * share / self.radius**2
-        second_order = (of_product - 2.0 * of_sum) / of_sum**2 if of_sum > 0.0 else 0.0
-        by_coordinate = np.append(0.0, np.full(d, of_sum))
-        return RoundingError(by_coordinate, by_coordinate, second_order)
 
 
 def box_error(deviations: Vector, axes: Vector, records: float) -> float:

@@ -64,7 +64,7 @@ class NoisyMoments:
         Variance of the noise alone, shape (p, p), where V includes what shortening records to an ellipsoid is expected
         to take; None where V is that of noise.
     shortened
-        Share of the records' squared length that shortening takes.
+        Share that shortening takes from each variance, shape (d,); None where V is that of noise.
     """
 
     matrix: Array
@@ -74,7 +74,7 @@ class NoisyMoments:
     common: Array | None = None
     seed: int = _PUBLIC_SEED
     noise: Array | None = None
-    shortened: float = 0.0
+    shortened: Array | None = None
 
     @property
     def noise_alone(self) -> NoisyMoments:
@@ -172,8 +172,11 @@ class NoisyMoments:
         there = np.ix_(kept, kept)
         common = None if self.common is None else self.common[kept]
         matrix, variance, origin = self.matrix[there], self.variance[there], self.origin[columns]
-        noise = None if self.noise is None else self.noise[there]
-        return replace(self, matrix=matrix, variance=variance, origin=origin, common=common, noise=noise)
+        parts = {
+            "noise": None if self.noise is None else self.noise[there],
+            "shortened": None if self.shortened is None else self.shortened[columns],
+        }
+        return replace(self, matrix=matrix, variance=variance, origin=origin, common=common, **parts)
 
     def noise_units(self) -> tuple[Array, float]:
         """Units of the features, shape (d,), in which entries of cross products have noise of one size, and that size.

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.engine.estimates.learned_ellipsoid import OF_PRODUCTS
 from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.config import LoadedConfig
@@ -28,7 +27,7 @@ MOST_LOST = 0.25
 """Share of squared length that shortening took of a night by its rings, up to which others learn from it."""
 
 _LEAST_NOISE = 1e-3
-"""Of what a model of shortening adds to a standard deviation, which is too much to tell smaller noise beside it."""
+"""Of what shortening adds to a standard deviation, which is too much to tell smaller noise beside it."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +38,20 @@ class EarlierShape:
     ----------
     release_id, output_digest
         Its release.
-    shortened
-        Share of squared length that shortening took of it.
     features
-        Mean, variance and standard deviation of the noise of the variance, of each feature in raw units.
+        Of each feature: mean, variance, the standard deviation of the noise of the variance, and what shortening is
+        expected to have taken from it; raw units.
     """
 
     release_id: str
     output_digest: str
-    shortened: float
-    features: tuple[tuple[float, float, float], ...]
+    features: tuple[tuple[float, float, float, float], ...]
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> EarlierShape:
         """From its plain values."""
-        features = tuple((float(mean), float(variance), float(noise)) for mean, variance, noise in plain["features"])
-        return cls(str(plain["release_id"]), str(plain["output_digest"]), float(plain["shortened"]), features)
+        features = tuple((float(a), float(b), float(c), float(d)) for a, b, c, d in plain["features"])
+        return cls(str(plain["release_id"]), str(plain["output_digest"]), features)
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -62,15 +59,21 @@ class EarlierShape:
         return {
             "release_id": self.release_id,
             "output_digest": self.output_digest,
-            "shortened": self.shortened,
             "features": [list(each) for each in self.features],
         }
 
     @property
-    def spread(self) -> tuple[Vector, Vector, Vector]:
-        """Means, variances and standard deviations of their noise, raw units, shape (d,) each."""
-        mean, variance, noise = np.array(self.features, dtype=np.float64).T
-        return mean, variance, noise
+    def arrays(self) -> tuple[Vector, Vector, Vector, Vector]:
+        """The same by kind, shape (d,) each."""
+        mean, variance, noise, taken = np.array(self.features, dtype=np.float64).T
+        return mean, variance, noise, taken
+
+    @property
+    def shortened(self) -> Vector:
+        """Share of each variance that shortening is expected to have taken, shape (d,)."""
+        _, variance, noise, taken = self.arrays
+        share: Vector = taken / np.maximum(variance, 2.0 * noise)
+        return share
 
 
 def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> EarlierShape | None:
@@ -112,13 +115,11 @@ def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> Earl
     if learned["lost"] > MOST_LOST:
         return None
     mean, matrix, both = (np.asarray(arrays[name][...], np.float64) for name in _ARRAYS)
-    shortened = float(arrays["shortened"][...])
-    axes = np.array([each["semi_axis"] for each in stated["query"]["geometry"]["features"]]) / learned["radius"]
-    # Stated errors hold what shortening is expected to take, in proportion to the axes; they are to follow the noise.
-    modelled = OF_PRODUCTS * shortened * axes**2
-    noise = np.maximum(np.sqrt(np.maximum(np.diagonal(both) ** 2 - modelled**2, 0.0)), _LEAST_NOISE * modelled)
-    numbers = zip(mean.tolist(), np.diagonal(matrix).tolist(), noise.tolist(), strict=True)
-    return EarlierShape(earlier_id, digest, shortened, tuple(numbers))
+    taken = np.asarray(arrays["shortened_variance"][...], np.float64)
+    # Stated errors hold what shortening is expected to take; they are to follow the noise.
+    noise = np.maximum(np.sqrt(np.maximum(np.diagonal(both) ** 2 - taken**2, 0.0)), _LEAST_NOISE * taken)
+    numbers = zip(mean.tolist(), np.diagonal(matrix).tolist(), noise.tolist(), taken.tolist(), strict=True)
+    return EarlierShape(earlier_id, digest, tuple(numbers))
 
 
 def is_withdrawn(ledger: Ledger, release_id: str) -> bool:

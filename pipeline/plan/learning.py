@@ -24,11 +24,11 @@ from blockveil.engine.estimates.learned_ellipsoid import (
     LearnedAxes,
     NoisySpread,
     Radius,
-    Shortening,
     box_error,
     chosen_radius,
     learned_axes,
 )
+from blockveil.engine.estimates.shortening import Shortening
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Loss, Neighbours, compose
 from blockveil.engine.mechanisms.contract import NotApplicable
@@ -285,7 +285,7 @@ class Learning:
         if self.earlier is None:
             first, nearer = (self._seen(each, rows) for each in drawn[:_ROUNDS])
             return self._by(first.or_nearer(nearer))
-        mean, variance, noise = self.earlier.spread
+        mean, variance, noise, _ = self.earlier.arrays
         middle, widths = self.questions.middle, self.questions.half_widths
         return self._by(NoisySpread((mean - middle) / widths, variance / widths**2, noise / widths**2))
 
@@ -333,10 +333,12 @@ class Learning:
                 for each in drawn
             },
         }
+        share = radius.shortened + radius.uncertain
         if self.earlier is None:
-            shortening = Shortening(radius.radius, radius.lost, axes.axes, self._seen(drawn[0], rows))
+            seen, squares = self._seen(drawn[0], rows), self.questions.half_widths**2
+            shortening = Shortening(units, radius.lost, share, (seen.variance * squares, seen.noise * squares))
         else:
-            shortening = Shortening(radius.radius, radius.lost, axes.axes, None, self.earlier.shortened)
+            shortening = Shortening(units, radius.lost, share, None, self.earlier.shortened)
         return Learned(centre, None if stays else units * radius.radius, shortening, facts)
 
 

@@ -12,8 +12,8 @@ from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices, shrunk_spectrum
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
-from blockveil.engine.estimates.learned_ellipsoid import Shortening
 from blockveil.engine.estimates.rounding_error import RoundingError, extremes
+from blockveil.engine.estimates.shortening import Shortening, TakenByShortening
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Coordinates, Vector, reaches_both_ends
@@ -193,10 +193,19 @@ class MomentAnswer:
                     _PAIR,
                 ),
             }
-        share, beside = self._shortened(released, rows)
-        found = matrices.covariance(released, self.design, coordinates, self._public_count(rows), self.shrinks, beside)
+        rounding = self.question.rounding
+        found = matrices.covariance(
+            released, self.design, coordinates, self._public_count(rows), self.shrinks, rounding
+        )
+        taken: ReleaseArrays = {}
+        if (shortening := self.question.shortening) is not None:
+            noise = np.diagonal(found.covariance.standard_deviation)
+            variances = shortening.taken(np.diagonal(found.covariance.value), noise)
+            taken = {"shortened_variance": (variances, ("feature",))}
+            shift = found.mean.value - coordinates.origin
+            found = TakenByShortening.of(variances, shortening.share, found.covariance.value, shift).beside(found)
         return {
-            **({} if share is None else {"shortened": (np.asarray(share), ())}),
+            **taken,
             "feature": (names, ("feature",)),
             "count": (found.count.value, ()),
             "count_standard_deviation": (found.count.standard_deviation, ()),
@@ -208,17 +217,6 @@ class MomentAnswer:
             "second_moment": (found.second_moment.value, _PAIR),
             "second_moment_standard_deviation": (found.second_moment.standard_deviation, _PAIR),
         }
-
-    def _shortened(self, released: Released, rows: int) -> tuple[float | None, RoundingError | None]:
-        """The share of squared length that shortening takes, and the error beside that of noise."""
-        shortening = self.question.shortening
-        if shortening is None:
-            return None, self.question.rounding
-        alone = matrices.covariance(released, self.design, self.question.coordinates, self._public_count(rows))
-        squares = self.question.coordinates.scale**2
-        both = alone.covariance.value, alone.covariance.standard_deviation
-        share = shortening.share(*(np.diagonal(each) / squares for each in both))
-        return share, shortening.error(share, float(alone.count.value))
 
     def blocks(self, rows: int) -> Blocks | None:
         """Matrix and error; no positive semi-definite version and no second moment beside a covariance."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from blockveil.engine.estimates import correlations
-from blockveil.engine.estimates.learned_ellipsoid import Shortening
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
+from blockveil.engine.estimates.shortening import TakenByShortening
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report.alone import mixed
 from blockveil.pipeline.report.matrix import Shown
@@ -63,7 +63,13 @@ def moments_of(release: Shown, what: str) -> NoisyMoments:
     if "count" not in arrays or "mean" not in arrays:
         found = _about_the_origin(matrix, deviation, origin, _shared(attributes))
     else:
-        found = _apart(release, _with_constant(release, matrix, deviation, origin, _shared(attributes)))
+        of_mean = np.asarray(arrays["mean_standard_deviation"][...], np.float64)
+        shortened = "shortened_variance" in arrays
+        found = (
+            _beside(release, matrix, deviation, origin)
+            if shortened
+            else _with_constant(release, matrix, deviation, of_mean, origin)
+        )
     digest = str(attributes.get("output_digest", ""))
     # What is simulated for a release is the same wherever it is done, and another night has other draws.
     return replace(found, seed=int(digest, 16)) if digest else found
@@ -81,18 +87,27 @@ def correlation_of(release: Shown) -> Estimate | None:
     return correlations.correlation(moments) if moments.constant else None
 
 
-def _apart(release: Shown, found: NoisyMoments) -> NoisyMoments:
-    """With noise apart from what shortening records to a learned ellipsoid is expected to take, where it did."""
-    learned = release.attributes.get("learned", {})
-    if "shortened" not in release.arrays or learned.get("chosen") != "ellipsoid":
-        return found
-    share = float(np.asarray(release.arrays["shortened"][...], np.float64))
-    features = release.attributes["query"]["geometry"]["features"]
-    lengths = np.array([1.0, *(float(each["semi_axis"]) for each in features)])
-    ones = np.ones(found.features)
-    error = Shortening(float(learned["radius"]), 0.0, ones, None).error(share, float(release.arrays["count"][...]))
-    noise = np.maximum(found.variance - (error.deviations() * np.outer(lengths, lengths)) ** 2, 0.0)
-    return replace(found, noise=noise, shortened=share)
+def _beside(release: Shown, matrix: Array, deviation: Array, origin: Array) -> NoisyMoments:
+    """With noise apart from what shortening records to a learned ellipsoid is expected to take."""
+    arrays, learned = release.arrays, release.attributes["learned"]
+    of_mean, mean, covariance, variances = (
+        np.asarray(arrays[name][...], np.float64)
+        for name in ("mean_standard_deviation", "mean", "covariance", "shortened_variance")
+    )
+    share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
+    taken, divisor = TakenByShortening.of(variances, share, covariance, mean - origin), _divisor(release)
+    deviation, of_mean = _less(deviation, taken.second_moments * divisor), _less(of_mean, taken.means)
+    found = _with_constant(release, matrix, deviation, of_mean, origin)
+    beside = np.zeros(found.variance.shape)
+    beside[0, 1:] = beside[1:, 0] = taken.means * divisor
+    beside[1:, 1:] = taken.second_moments * divisor
+    shares = variances / np.maximum(np.diagonal(covariance), variances)
+    return replace(found, variance=found.variance + beside**2, noise=found.variance, shortened=shares)
+
+
+def _less(whole: Array, part: Array) -> Array:
+    found: Array = np.sqrt(np.maximum(whole**2 - part**2, 0.0))
+    return found
 
 
 def _shared(attributes: Mapping[str, Any]) -> int:
@@ -109,12 +124,15 @@ def _about_the_origin(matrix: Array, deviation: Array, origin: Array, shared: in
     return NoisyMoments(matrix, variance, False, origin, own * math.sqrt(shared / (1.0 + shared)))
 
 
-def _with_constant(release: Shown, matrix: Array, deviation: Array, origin: Array, shared: int) -> NoisyMoments:
+def _divisor(release: Shown) -> float:
+    """What sums were divided by: see engine/estimates/matrices.py."""
+    return max(*(float(release.arrays[name][...]) for name in ("count", "count_standard_deviation")), 1.0)
+
+
+def _with_constant(release: Shown, matrix: Array, deviation: Array, of_mean: Array, origin: Array) -> NoisyMoments:
     """The constant coordinate in front: count and sums, from which the release made its ratios; sums share nothing."""
-    names = ("count", "count_standard_deviation", "mean", "mean_standard_deviation")
-    count, noise, mean, of_mean = (np.asarray(release.arrays[name][...], np.float64) for name in names)
-    # What sums were divided by: see engine/estimates/matrices.py.
-    divisor = max(float(count), float(noise), 1.0)
+    noise, mean = (np.asarray(release.arrays[name][...], np.float64) for name in ("count_standard_deviation", "mean"))
+    divisor, shared = _divisor(release), _shared(release.attributes)
     shift = mean - origin
     sums = np.maximum((of_mean * divisor) ** 2 - (shift * float(noise)) ** 2, 0.0)
     whole, variance = (np.zeros((mean.size + 1, mean.size + 1)) for _ in range(2))

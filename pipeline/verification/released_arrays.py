@@ -20,7 +20,7 @@ from blockveil.pipeline.verification.released_directions import drawn, leading
 from blockveil.pipeline.verification.released_gradients import gradients
 from blockveil.pipeline.verification.stated_grid import WINDOW, StatedGrid, Values, same
 from blockveil.pipeline.verification.stated_noise import replaces
-from blockveil.pipeline.verification.stated_rounding import StatedRounding, coordinate_units, stated_rounding
+from blockveil.pipeline.verification.stated_rounding import coordinate_units, stated_rounding
 from blockveil.pipeline.verification.table_arrays import histograms, tables
 
 _MOST_EIGENVALUES = 512
@@ -81,12 +81,12 @@ class ArrayCheck(CheckedArrays):
         unscaled = self.mechanism["mechanism"] in _UNSCALED
         grid = self.grid((lead + scale.size,) * 2, lead, unscaled=unscaled)
         grid = self._rounded(grid, (geometry, geometry), (lead, lead))
-        grid = self._shortened(grid, scale.size) if "shortened" in self.arrays else grid
+        of_means, of_covariances, of_moments = self._shortened(origin)
         self._kept_noise(grid, scale, lead)
         if "second_moment" in self.arrays:
-            self._answer("second_moment", grid, (scale, scale), lead)
+            self._answer("second_moment", grid, (scale, scale), lead, of_moments)
         if lead:
-            self._ratios(grid, origin, scale)
+            self._ratios(grid, origin, scale, (of_means, of_covariances))
         for name in ("second_moment_psd", "covariance_psd"):
             self._positive(name)
 
@@ -112,7 +112,7 @@ class ArrayCheck(CheckedArrays):
         found = self.read(f"totals{DEVIATION}", scale.shape)
         expected = [np.sqrt(each**2 + (origin * of_count) ** 2) for each in sums]
         self.require(f"totals{DEVIATION}", same(found, *expected))
-        self._mean(origin, (steps, sums), (of_count, divisor))
+        self._mean(origin, (steps, sums), (of_count, divisor), np.zeros(scale.size))
 
     def rows(self) -> None:
         """Of records with noise each."""
@@ -141,7 +141,8 @@ class ArrayCheck(CheckedArrays):
         for name, side in zip(("row", "column"), sides, strict=True):
             self.names(name, side)
         grid = self._rounded(self.grid((scales[0].size, scales[1].size)), sides, (0, 0))
-        self._answer("outer_products", grid, (scales[0], scales[1]), 0)
+        beside = np.broadcast_to(0.0, (scales[0].size, scales[1].size))
+        self._answer("outer_products", grid, (scales[0], scales[1]), 0, beside)
 
     def _rounded(
         self,
@@ -153,18 +154,26 @@ class ArrayCheck(CheckedArrays):
     ) -> StatedGrid:
         return replace(grid, rounding=stated_rounding(self.stated, sides, leads, products=products))
 
-    def _shortened(self, grid: StatedGrid, features: int) -> StatedGrid:
-        """With what shortening to a learned ellipsoid adds to errors, by the share that is released."""
-        share, radius = float(self.read("shortened", ())), float(self.stated["learned"]["radius"])
-        self.require("shortened", 0.0 <= share < float("inf"))
-        count = max(float(self.read("count", ())), 1.0)
-        of_sum = count * 0.3 * share * np.sqrt(features) / radius**2
-        second = (count * 0.67 * share / radius**2 - 2.0 * of_sum) / of_sum**2 if of_sum > 0.0 else 0.0
-        by_coordinate = np.append(0.0, np.full(features, of_sum))
-        return replace(grid, rounding=StatedRounding(by_coordinate, by_coordinate, second))
+    def _shortened(self, origin: Values) -> tuple[Values, Values, Values]:
+        """What shortening to a learned ellipsoid adds to errors of means, covariances and second moments."""
+        d = origin.size
+        if "shortened_variance" not in self.arrays:
+            return np.zeros(d), np.broadcast_to(0.0, (d, d)), np.broadcast_to(0.0, (d, d))
+        variances, covariance = self.read("shortened_variance", (d,)), self.read("covariance", (d, d))
+        self.require("shortened_variance", bool(np.all(np.isfinite(variances) & (variances >= 0.0))))
+        size = np.maximum(np.diagonal(covariance), np.maximum(variances, np.finfo(np.float64).tiny))
+        part = np.minimum(1.0, np.sqrt(0.2**2 + (1.1 * covariance) ** 2 / np.outer(size, size)))
+        np.fill_diagonal(part, 1.0)
+        learned = self.stated["learned"]
+        share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
+        means = 0.2 * np.sqrt(variances * share)
+        covariances = np.sqrt(np.outer(variances, variances)) * part
+        moved = np.outer(np.abs(self.read("mean", (d,)) - origin), means)
+        count, deviation = (float(self.read(name, ())) for name in ("count", f"count{DEVIATION}"))
+        return means, covariances, (covariances + moved + moved.T) * max(count, deviation, 1.0)
 
-    def _answer(self, name: str, grid: StatedGrid, scales: tuple[Values, Values], lead: int) -> None:
-        """A matrix of the answer, and the deviations of its noise where they are stored."""
+    def _answer(self, name: str, grid: StatedGrid, scales: tuple[Values, Values], lead: int, beside: Values) -> None:
+        """A matrix of the answer, and the deviations of its noise and of what is beside it where they are stored."""
         shape = scales[0].size, scales[1].size
         value, deviation = self.of(name, shape), None
         if f"{name}{DEVIATION}" in self.arrays:
@@ -175,7 +184,7 @@ class ArrayCheck(CheckedArrays):
             low, high = (each * units for each in grid.steps(rows, columns))
             self.on_grid(name, np.asarray(value[part], np.float64), (low, high))
             if deviation is not None:
-                expected = (each * units for each in grid.deviations(rows, columns))
+                expected = (np.hypot(each * units, beside[part]) for each in grid.deviations(rows, columns))
                 self.require(f"{name}{DEVIATION}", same(deviation[part], *expected))
 
     def _kept_noise(self, grid: StatedGrid, scale: Values, lead: int) -> None:
@@ -204,23 +213,25 @@ class ArrayCheck(CheckedArrays):
             self.require(f"count{DEVIATION}", same([[deviation]], *grid.deviations(one, one)))
         return count, deviation, max(count, deviation, 1.0)
 
-    def _mean(self, origin: Values, noise: tuple[list[Values], list[Values]], of: tuple[float, float]) -> None:
+    def _mean(
+        self, origin: Values, noise: tuple[list[Values], list[Values]], of: tuple[float, float], beside: Values
+    ) -> None:
         """Means of features, from steps and deviations of their sums, and those of the count."""
         (steps, sums), (of_count, divisor) = noise, of
         mean = self.read("mean", origin.shape)
         shift = mean - origin
         error = 4.0 * _ULP * (np.abs(mean) + np.abs(origin)) * divisor
         self.on_grid("mean", shift * divisor, (steps[0], steps[1]), error)
-        expected = [np.sqrt(each**2 + (shift * of_count) ** 2) / divisor for each in sums]
+        expected = [np.hypot(np.sqrt(each**2 + (shift * of_count) ** 2) / divisor, beside) for each in sums]
         self.require(f"mean{DEVIATION}", close(self.read(f"mean{DEVIATION}", origin.shape), *expected))
 
-    def _ratios(self, grid: StatedGrid, origin: Values, scale: Values) -> None:
+    def _ratios(self, grid: StatedGrid, origin: Values, scale: Values, beside: tuple[Values, Values]) -> None:
         """Count, means and covariances of an answer with a constant coordinate in front."""
         _, of_count, divisor = self._count(grid)
         first, features, d = slice(0, 1), slice(1, None), scale.size
         steps = [each[0] * scale for each in grid.steps(first, features)]
         sums = [each[0] * scale for each in grid.deviations(first, features)]
-        self._mean(origin, (steps, sums), (of_count, divisor))
+        self._mean(origin, (steps, sums), (of_count, divisor), beside[0])
         shift = self.read("mean", (d,)) - origin
         value, moment = self.of("covariance", (d, d)), self.arrays.get("second_moment")
         deviation = self.arrays.get(f"covariance{DEVIATION}")
@@ -239,7 +250,10 @@ class ArrayCheck(CheckedArrays):
             if deviation is not None:
                 noise = _CovarianceNoise(shift, of_count, divisor, self._common(grid, scale))
                 own = [each * units for each in grid.deviations(rows, features)]
-                near = [noise.of(part, ratio, each, beside) for each, beside in zip(own, sums, strict=True)]
+                near = [
+                    np.hypot(noise.of(part, ratio, each, of_sums), beside[1][part])
+                    for each, of_sums in zip(own, sums, strict=True)
+                ]
                 self.require(f"covariance{DEVIATION}", close(deviation[part], *near))
 
     def _common(self, grid: StatedGrid, scale: Values) -> Values:

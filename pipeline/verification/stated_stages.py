@@ -23,7 +23,6 @@ from blockveil.pipeline.verification.stated_sensitivity import moved
 _PILOTS, _RINGS = ("pilot", "nearer_pilot"), "rings"
 _ROUNDED = Fraction(1) + Fraction(1, 10**12)
 _STANDS_OUT = 4.0
-_OF_PRODUCTS = 0.67
 _KNOWN, _REACH, _UNSEEN = 4.0, 4.0, 0.25
 _LEAST = 2.0**-24
 """Least variance that is learned, in squared half widths."""
@@ -165,7 +164,7 @@ class Stages:
     def _earlier(self) -> Spread:
         """What an earlier release published."""
         middle, half = self._box
-        mean, variance, noise = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
+        mean, variance, noise, _ = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
         return (mean - middle) / half, variance / half**2, noise / half**2
 
     @staticmethod
@@ -175,10 +174,10 @@ class Stages:
         return np.clip(mean, -1.0, 1.0), np.clip(np.clip(variance, 2.0 * noise, 1.0), _LEAST, 1.0)
 
     def _shortened(self) -> bool:
-        """Whether the share that shortening takes is what pilots, rings and answer say."""
+        """Whether what shortening takes is what pilots, rings and answer say."""
         learned = self.stated["learned"]
         if learned["chosen"] == "box":
-            return "shortened" not in self.arrays
+            return "shortened_variance" not in self.arrays
         edges = np.array(learned["stages"][_RINGS]["query"]["axes"][0]["edges"], np.float64)
         counts, noise = self._read("rings_counts"), self._read("rings_counts_standard_deviation")
         radius, width = float(learned["radius"]), self._box[1].size
@@ -188,24 +187,37 @@ class Stages:
         lost = max(np.sum(weights * taken), np.sqrt(np.sum((weights * noise * near) ** 2)))
         public = self.stated["guarantee"]["neighbours"] == "replace-one"
         lost = lost / width / max(float(self._read("count")) if public else float(np.sum(counts)), 1.0)
-        known = float(learned["earlier"]["shortened"]) if "earlier" in learned else self._behind()
-        share = max(lost, min(known, lost + _UNSEEN))
-        return bool(np.isfinite(lost) and np.isclose(self._read("shortened"), share, rtol=0.05, atol=1e-9))
+        squares = self._squares(radius)
+        variances, noise = self._answer()
+        size, behind, doubt = self._compared(variances, noise)
+        usual = lost * width / np.sum(size / squares) * size
+        most = usual + _UNSEEN * size
+        taken = np.maximum(np.maximum(usual, np.minimum(most, np.maximum(behind, 0.0) + doubt)), behind - doubt)
+        found = self._read("shortened_variance")
+        return bool(np.all(np.isfinite(taken)) and np.allclose(found, taken, rtol=0.05, atol=1e-9 * np.max(taken)))
 
-    def _behind(self) -> float:
-        """Share by which variances fall behind those of the pilot in the declared box."""
-        size = np.array([float(each["semi_axis"]) for each in self.stated["query"]["geometry"]["features"]]) ** 2
-        after, spread = (np.diagonal(self._read(f"covariance{end}")) for end in ("", "_standard_deviation"))
-        by_share = _OF_PRODUCTS * float(self._read("shortened")) * size / self.stated["learned"]["radius"] ** 2
-        spread = np.sqrt(np.maximum(spread**2 - by_share**2, 0.0))
-        (_, before, noise), half = self._seen(_PILOTS[0]), self._box[1] ** 2
-        before, both = before * half, np.hypot(noise * half, spread)
-        seen = before > 2.0 * both
-        weights = (before[seen] / both[seen]) ** 2
-        if not seen.any():
-            return float("inf")
-        behind = np.sum(weights * (1.0 - after[seen] / before[seen])) / np.sum(weights)
-        return float(max(behind, 0.0) + 2.0 * np.sum(weights) ** -0.5)
+    def _squares(self, radius: float) -> Values:
+        """Of the axes of the ellipsoid, for a radius of one."""
+        lengths = np.array([float(each["semi_axis"]) for each in self.stated["query"]["geometry"]["features"]])
+        found: Values = (lengths / radius) ** 2
+        return found
+
+    def _answer(self) -> tuple[Values, Values]:
+        """Variances by the answer and the standard deviation of their noise."""
+        variances, spread = (np.diagonal(self._read(f"covariance{end}")) for end in ("", "_standard_deviation"))
+        return variances, np.sqrt(np.maximum(spread**2 - self._read("shortened_variance") ** 2, 0.0))
+
+    def _compared(self, variances: Values, noise: Values) -> tuple[Values, Values, Values]:
+        """Variances that shares are of, how far the answer falls behind them, and the doubt about that."""
+        size, half = np.maximum(variances, 2.0 * noise), self._box[1] ** 2
+        if "earlier" in self.stated["learned"]:
+            _, before, of_before, taken = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
+            return size, np.zeros(size.size), taken / np.maximum(before, 2.0 * of_before) * size
+        _, before, of_pilot = self._seen(_PILOTS[0])
+        both = np.hypot(of_pilot * half, noise)
+        seen = before * half > 2.0 * both
+        size = np.where(seen, np.maximum(before * half, size), size)
+        return size, np.where(seen, before * half - variances, 0.0), np.where(seen, both, np.inf)
 
     def _read(self, name: str) -> Values:
         return np.asarray(self.arrays[name][...], np.float64)

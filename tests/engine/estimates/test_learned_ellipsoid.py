@@ -6,20 +6,13 @@ import pytest
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.estimates.learned_ellipsoid import (
     LEAST_DEVIATION,
-    OF_MEANS,
-    OF_PRODUCTS,
     NoisySpread,
-    Shortening,
     box_error,
     chosen_radius,
     learned_axes,
 )
 
 RNG = np.random.default_rng(8)
-
-
-def seen_by_pilot(dimension, noise):
-    return NoisySpread(np.zeros(dimension), np.ones(dimension), np.full(dimension, noise))
 
 
 def counted(lengths, dimension):
@@ -68,46 +61,6 @@ def test_a_ring_that_noise_made_does_not_move_the_radius():
     assert beside.shortened > alone.shortened  # the share that is stated has every ring
     counts[-2] += 20_000
     assert chosen_radius(counts, 30.0, 40_000, 9, 50.0).radius > alone.radius
-
-
-@pytest.mark.parametrize("kind", ["normal", "heavy", "skewed"])
-def test_what_shortening_takes_is_of_the_stated_size(kind):
-    mixed = RNG.normal(size=(8, 8)) / 3 + np.eye(8)
-    drawn = {
-        "normal": lambda: RNG.normal(size=(60_000, 8)),
-        "heavy": lambda: RNG.standard_t(3, size=(60_000, 8)),
-        "skewed": lambda: RNG.lognormal(0, 0.7, size=(60_000, 8)),
-    }[kind]() @ mixed
-    drawn = (drawn - drawn.mean(0)) / drawn.std(0)
-    lengths = np.linalg.norm(drawn, axis=1)
-    found = chosen_radius(counted(lengths, 8), 1.0, 60_000, 8, 600.0)
-    shortened = drawn * np.minimum(1.0, found.radius / lengths)[:, None]
-    assert found.shortened > 0.001
-    taken = drawn.T @ drawn / 60_000 - shortened.T @ shortened / 60_000
-    of_products, of_means = (float(np.sqrt(np.mean(each**2))) for each in (taken, shortened.mean(0)))
-    assert 0.3 * OF_PRODUCTS * found.lost <= of_products <= 1.6 * OF_PRODUCTS * found.lost
-    assert of_means <= 1.6 * OF_MEANS * found.lost * np.sqrt(8) / found.radius
-    shortening = Shortening(found.radius, found.lost, np.ones(8), seen_by_pilot(8, 0.01))
-    seen = shortening.share(np.diag(shortened.T @ shortened) / 60_000 / found.radius**2, np.zeros(8))
-    assert seen >= found.lost
-    assert shortening.error(seen, 60_000).deviations()[2, 3] == pytest.approx(
-        60_000 * OF_PRODUCTS * seen / found.radius**2
-    )
-
-
-def test_a_few_far_records_that_rings_hide_show_where_variances_fall_behind():
-    shortening = Shortening(3.0, 0.01, np.ones(20), seen_by_pilot(20, 0.02))
-    assert shortening.share(np.full(20, 0.8) / 9.0, np.zeros(20)) == pytest.approx(0.209, abs=0.001)
-    assert shortening.share(np.full(20, 1.0) / 9.0, np.zeros(20)) == pytest.approx(0.01, abs=1e-9)
-    assert shortening.share(np.full(20, 0.8) / 9.0, np.full(20, 10.0)) == 0.26  # whose noise hides it
-
-
-def test_of_an_earlier_night_its_own_share_is_stated_where_the_rings_allow_it():
-    numbers = np.full(20, 0.5), np.zeros(20)
-    stated = [Shortening(3.0, 0.02, np.ones(20), None, known).share(*numbers) for known in (0.01, 0.07, 0.9)]
-    assert stated == [0.02, 0.07, 0.27]
-    shortening = Shortening(3.0, 0.07, np.ones(20), None)
-    assert shortening.error(0.07, 1_000).deviations()[2, 3] == pytest.approx(1_000 * OF_PRODUCTS * 0.07 / 9.0)
 
 
 def test_nearer_bounds_hold_the_records_also_where_noise_hid_how_far_they_spread():

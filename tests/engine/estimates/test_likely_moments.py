@@ -156,13 +156,17 @@ def test_components_of_numbers_that_are_no_numbers_are_none():
 def test_what_shortening_takes_is_in_the_error_of_a_correlation_and_is_not_shrunk_for():
     alone = release(LARGE, 1)
     also = alone.variance * 30.0
-    both = NoisyMoments(alone.matrix, also, True, alone.origin, seed=alone.seed, noise=alone.variance, shortened=0.2)
+    share = np.linspace(0.1, 0.4, D)
+    parts = {"noise": alone.variance, "shortened": share}
+    both = NoisyMoments(alone.matrix, also, True, alone.origin, seed=alone.seed, **parts)
     for of in (correlations.correlation, correlations.raw_correlation):
         one, other = of(alone), of(both)
         assert np.array_equal(one.value, other.value, equal_nan=True)
         apart = ~np.eye(D, dtype=bool) & np.isfinite(one.standard_deviation)
-        beside = 0.2 * np.hypot(0.1, 0.4 * one.value)
+        means = np.sqrt(np.outer(share, share)), np.add.outer(share, share) / 2
+        beside = np.hypot(0.1 * means[0], 0.4 * means[1] * one.value)
         assert other.standard_deviation[apart] == pytest.approx(np.hypot(one.standard_deviation, beside)[apart])
         assert np.array_equal(np.diagonal(one.standard_deviation), np.diagonal(other.standard_deviation))
     assert np.array_equal(both.of([1, 2]).noise, alone.of([1, 2]).variance)
+    assert np.array_equal(both.of([1, 2]).shortened, share[1:3])
     assert both.noise_alone.variance is alone.variance

@@ -246,9 +246,9 @@ def test_neighbours_differ_by_what_is_charged_on_a_later_night_too(first):
 FORGED = {
     "a mean of the earlier night": lambda stated, _: stated["learned"]["earlier"]["features"][0].__setitem__(0, 50.0),
     "a variance of it": lambda stated, _: stated["learned"]["earlier"]["features"][1].__setitem__(1, 1e7),
-    "less that it shortened": lambda stated, _: stated["learned"]["earlier"].update(shortened=0.2),
+    "less that it took": lambda stated, _: stated["learned"]["earlier"]["features"][1].__setitem__(3, 0.0),
     "no earlier night": lambda stated, _: stated["learned"].pop("earlier"),
-    "less that was lost": lambda _, arrays: arrays.update(shortened=arrays["shortened"] / 2),
+    "less that was lost": lambda _, arrays: arrays.update(shortened_variance=arrays["shortened_variance"] / 2),
 }
 
 

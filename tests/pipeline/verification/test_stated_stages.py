@@ -48,7 +48,7 @@ FORGED = {
         stated["learned"]["stages"]["nearer_pilot"]["query"]["geometry"]["features"][1], "upper", 1.001
     ),
     "no nearer pilot": lambda stated, _: stated["learned"]["stages"].pop("nearer_pilot"),
-    "an earlier night": lambda stated, _: stated["learned"].update(earlier={"features": [], "shortened": 0.0}),
+    "an earlier night": lambda stated, _: stated["learned"].update(earlier={"features": []}),
     "a promise without the rings": lambda stated, _: scaled(stated["guarantee"]["loss"], "mu", 0.98**0.5),
     "a sampler that is nearer": lambda stated, _: scaled(stated["guarantee"]["loss"], "total_variation", 0.5),
     "another radius": lambda stated, _: scaled(stated["learned"], "radius", 1.01),
@@ -60,7 +60,7 @@ FORGED = {
     "no rings": lambda stated, _: stated["learned"]["stages"].pop("rings"),
     "exact means": lambda _, arrays: arrays.update(pilot_mean=arrays["pilot_mean"] * (1 + 1e-6)),
     "exact counts": lambda _, arrays: arrays.update(rings_counts=arrays["rings_counts"] + 0.3),
-    "less that was lost": lambda _, arrays: arrays.update(shortened=arrays["shortened"] / 2),
+    "less that was lost": lambda _, arrays: scaled(arrays, "shortened_variance", np.array([1.0, 0.5, 1.0])),
     "one array less": lambda _, arrays: arrays.pop("pilot_totals"),
     "one array more": lambda _, arrays: arrays.update(rings_secret=np.zeros(3)),
 }

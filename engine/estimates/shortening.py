@@ -1,0 +1,146 @@
+"""What shortening records to a learned ellipsoid takes from their means and covariances, as far as anything tells it.
+
+Let l_i be what it takes from the variance of feature i. Shortened records keep their directions, so that by the
+inequality of Cauchy and Schwarz a covariance is off by ``sqrt(l_i l_j)`` at most, and a mean by ``sqrt(l_i p)``, p
+being the share of records that are shortened. Of normal, skewed and heavy-tailed records, also of such with tails of
+their own by feature, covariances were found to be off by ``sqrt(l_i l_j)`` times 1.0 to 1.3 of the correlation, give
+or take 0.2, and means by 0.2 of theirs at most. That is what is stated, as a standard deviation:
+
+    variances       ``l_i``
+    covariances     ``sqrt(l_i l_j) min(1, (0.2^2 + (1.1 r_ij)^2)^0.5)``, r the released correlation
+    means           ``0.2 sqrt(l_i p)``
+
+Nobody knows l_i. With v_i the larger of the released variance and of that of a pilot in the declared box, which
+shortens nothing, and L the share of all squared length that is lost by the rings:
+
+* ``L v_i`` is taken by usual records;
+* a few records far out can have much of the length and hide in the noise of all rings: of values that are skewed or
+  have heavy tails a quarter of it, not spread evenly over features. So up to ``(L + 1/4) v_i`` may be taken,
+* or less where the pilot saw that feature: the variance by which the answer falls behind it, and once its noise;
+* or what the earlier night stated of itself whose release is in the place of pilots;
+* and more where the answer falls further behind the pilot than its noise.
+
+**Source**: derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockveil.engine.estimates.matrices import CovarianceEstimates, Estimate, divisor_of
+from blockveil.engine.records.geometry import Vector
+
+UNSEEN = 0.25
+"""Share of a variance that may hide in the noise of all rings."""
+
+_ANY, _OF_CORRELATION, _OF_MEANS = 0.2, 1.1, 0.2
+"""See the module."""
+
+_SEEN = 2.0
+"""Multiple of its noise from which on a variance by the pilot is compared with the answer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shortening:
+    """What the first stages of a night tell about it.
+
+    Attributes
+    ----------
+    units
+        Axes of the ellipsoid for a radius of one, raw units, shape (d,).
+    lost
+        L / d, the share of squared length in these units that shortening takes, by the rings.
+    share
+        Share of records that are shortened, by the rings and once its noise.
+    unshortened
+        Variances by the pilot in the declared box and the standard deviations of their noise, raw units, shape (d,)
+        each; None where an earlier release was in its place.
+    known
+        Shares of variances that this release stated, shape (d,); None where there was none.
+    """
+
+    units: Vector
+    lost: float
+    share: float
+    unshortened: tuple[Vector, Vector] | None = None
+    known: Vector | None = None
+
+    def taken(self, variances: Vector, noise: Vector) -> Vector:
+        """What is taken from each variance, raw units, shape (d,).
+
+        Parameters
+        ----------
+        variances, noise
+            Of each feature by the answer, and the standard deviation of its noise; raw units, shape (d,).
+        """
+        size, behind, doubt = np.maximum(variances, 2.0 * noise), np.zeros(noise.size), np.full(noise.size, np.inf)
+        if self.unshortened is not None:
+            before, both = self.unshortened[0], np.hypot(self.unshortened[1], noise)
+            seen = before > _SEEN * both
+            size = np.where(seen, np.maximum(before, size), size)
+            behind, doubt = np.where(seen, before - variances, 0.0), np.where(seen, both, np.inf)
+        elif self.known is not None:
+            doubt = self.known * size
+        usual = self.lost * noise.size / math.fsum((size / self.units**2).tolist()) * size
+        likely = np.minimum(usual + UNSEEN * size, np.maximum(behind, 0.0) + doubt)
+        found: Vector = np.maximum(np.maximum(usual, likely), behind - doubt)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class TakenByShortening:
+    """Errors that shortening adds to a covariance, raw units.
+
+    Attributes
+    ----------
+    means, covariances
+        Standard deviations, shapes (d,) and (d, d).
+    second_moments
+        Of the second moment about a point, over the number of records, shape (d, d).
+    """
+
+    means: Vector
+    covariances: Vector
+    second_moments: Vector
+
+    @classmethod
+    def of(cls, variances: Vector, share: float, covariance: Vector, shift: Vector) -> TakenByShortening:
+        """From what is taken of variances.
+
+        Parameters
+        ----------
+        variances
+            As of :meth:`Shortening.taken`.
+        share
+            Share of records that are shortened, as of :class:`Shortening`.
+        covariance
+            As released, shape (d, d).
+        shift
+            Means about the point of the second moment, shape (d,).
+        """
+        own = np.sqrt(np.maximum(np.maximum(np.diagonal(covariance), variances), np.finfo(np.float64).tiny))
+        correlation = covariance / own / own[:, None]
+        part = np.minimum(1.0, np.hypot(_ANY, _OF_CORRELATION * correlation))
+        np.fill_diagonal(part, 1.0)
+        root = np.sqrt(variances)
+        covariances, means = np.outer(root, root) * part, _OF_MEANS * root * np.sqrt(share)
+        moved = np.outer(np.abs(shift), means)
+        return cls(means, covariances, covariances + moved + moved.T)
+
+    def beside(self, found: CovarianceEstimates) -> CovarianceEstimates:
+        """Estimates with these errors beside those of noise."""
+        divisor = float(divisor_of(found.count.value, float(found.count.standard_deviation)))
+        return CovarianceEstimates(
+            found.count,
+            _beside(found.mean, self.means),
+            _beside(found.covariance, self.covariances),
+            found.covariance_psd,
+            _beside(found.second_moment, self.second_moments * divisor),
+        )
+
+
+def _beside(found: Estimate, error: Vector) -> Estimate:
+    return Estimate(found.value, np.hypot(found.standard_deviation, error))
