@@ -172,11 +172,10 @@ class NoisyMoments:
         there = np.ix_(kept, kept)
         common = None if self.common is None else self.common[kept]
         matrix, variance, origin = self.matrix[there], self.variance[there], self.origin[columns]
-        parts = {
-            "noise": None if self.noise is None else self.noise[there],
-            "shortened": None if self.shortened is None else self.shortened[columns],
-        }
-        return replace(self, matrix=matrix, variance=variance, origin=origin, common=common, **parts)
+        noise = None if self.noise is None else self.noise[there]
+        shortened = None if self.shortened is None else self.shortened[columns]
+        found = replace(self, matrix=matrix, variance=variance, origin=origin, common=common)
+        return replace(found, noise=noise, shortened=shortened)
 
     def noise_units(self) -> tuple[Array, float]:
         """Units of the features, shape (d,), in which entries of cross products have noise of one size, and that size.
