@@ -327,6 +327,8 @@ class DyingSameCode(_Dying, workers.SameCode):
         (workers, "SameCode", DyingSameCode),
     ],
 )
+# The scheduler may leave the socket open on which it told the worker that died.
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning")
 def test_a_worker_that_dies_while_a_plugin_is_set_up_ends_no_run(tmp_path, monkeypatch, module, name, dying):
     (tmp_path / "died").mkdir()
     monkeypatch.setenv("DIED", str(tmp_path / "died"))
