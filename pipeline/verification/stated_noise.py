@@ -120,7 +120,9 @@ def _of_directions(stated: Mapping[str, Any]) -> Fraction:
     # Whole numbers are those of the query: a record in the ball is K long, and moves v'Av by one in units of K^2.
     if stated_number(mechanism, "unit") != unit or stated_number(mechanism, "directions") != asked["directions"]:
         raise ValueError("unit")
-    if mechanism["body"] != "ball" or asked["geometry"]["kind"] != "ball":
+    shape = asked["geometry"]
+    by_axes = shape["kind"] == "ellipsoid" and shape["shape"] == "diagonal"  # a ball in units of its axes
+    if mechanism["body"] != "ball" or not (shape["kind"] == "ball" or by_axes):
         raise ValueError("body")  # the length of a record in another body is not its largest number
     moved = _changes(stated) * Fraction(stated_number(mechanism, "concentration"))
     return stated_count(asked, "directions") * moved

@@ -289,6 +289,10 @@ def test_every_mechanism_publishes_what_it_plans(folder, query, which):
                 published(plan, place)
 
 
+def test_directions_that_are_drawn_in_an_ellipsoid_verify(folder):
+    published(planned(folder, "principal-directions", "axes", "add-remove", 'kind = "exponential"'), folder)
+
+
 NIGHTS = "\n[continual]\nnights = 3\nfirst = 2026-11-20\nwindows = [2]\n"
 SUMS = {"covariance", "second-moment", "totals", "outer-products", "gradients", "counts", "marginals"}
 """Queries whose nights share a charge."""
