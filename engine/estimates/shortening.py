@@ -100,11 +100,14 @@ class TakenByShortening:
         Standard deviations, shapes (d,) and (d, d).
     second_moments
         Of the second moment about a point, over the number of records, shape (d, d).
+    unrelated
+        Standard deviations of covariances if they were zero, shape (d, d); of a variance of zero nothing can be taken.
     """
 
     means: Vector
     covariances: Vector
     second_moments: Vector
+    unrelated: Vector
 
     @classmethod
     def of(cls, variances: Vector, share: float, covariance: Vector, shift: Vector) -> TakenByShortening:
@@ -126,9 +129,11 @@ class TakenByShortening:
         part = np.minimum(1.0, np.hypot(_ANY, _OF_CORRELATION * correlation))
         np.fill_diagonal(part, 1.0)
         root = np.sqrt(variances)
-        covariances, means = np.outer(root, root) * part, _OF_MEANS * root * np.sqrt(share)
+        largest, means = np.outer(root, root), _OF_MEANS * root * np.sqrt(share)
+        covariances, unrelated = largest * part, largest * _ANY
+        np.fill_diagonal(unrelated, 0.0)
         moved = np.outer(np.abs(shift), means)
-        return cls(means, covariances, covariances + moved + moved.T)
+        return cls(means, covariances, covariances + moved + moved.T, unrelated)
 
     def beside(self, found: CovarianceEstimates) -> CovarianceEstimates:
         """Estimates with these errors beside those of noise."""

@@ -26,6 +26,7 @@ from blockveil.engine.estimates.bands import (
 )
 from blockveil.engine.estimates.ratios import RatioErrors
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
+from blockveil.pipeline.report.released_moments import deviations_of_none, mixed
 
 _RATE = re.compile(r"(?:Laplace|K-norm) of rate (\d+)/(\d+)")
 _TOGETHER = re.compile(r"K-norm of rate \d+/\d+, (largest|length) of (\d+) entries")
@@ -125,6 +126,9 @@ class NoiseAlone:
         signal, deviation
             Entries and the standard deviations of their noise, shape (rows, columns).
         """
+        if self._of_none is not None:
+            places = np.mgrid[row : row + signal.shape[0], column : column + signal.shape[1]]
+            return np.abs(signal) > self.reach(places[0], places[1], signal, deviation)
         found = np.abs(signal) > self.band * deviation
         if self.ratio is not None and found.any():
             i, j = np.nonzero(found)  # the error of a ratio is never less than the band
@@ -133,7 +137,9 @@ class NoiseAlone:
 
     def reach(self, rows: NDArray[np.intp], columns: NDArray[np.intp], signal: Array, deviation: Array) -> Array:
         """How far from zero noise alone takes entries at some places, in the unit of the answer."""
-        linear, rest = self.parts(rows, columns, signal, deviation)
+        # Of what is zero shortening takes nothing: that it is zero is judged by less than its error.
+        beside = deviation if self._of_none is None else self._of_none[rows, columns]
+        linear, rest = self.parts(rows, columns, signal, beside)
         found: Array = self.band * linear + rest
         return found
 
@@ -144,6 +150,10 @@ class NoiseAlone:
         if self.ratio is None:
             return deviation, np.zeros(np.shape(deviation))
         return self.ratio.parts(rows, columns, signal, deviation)
+
+    @cached_property
+    def _of_none(self) -> Array | None:
+        return deviations_of_none(self.matrix.release) if self.matrix.kind == "covariance" else None
 
     @property
     def _mechanism(self) -> dict[str, Any]:
@@ -167,11 +177,3 @@ def laplace_rate(mechanism: dict[str, Any]) -> Fraction | None:
     last = mechanism.get("steps", [{}])[-1].get("noise", "")
     found = _RATE.search(str(mechanism.get("grid", last)))
     return None if found is None else Fraction(int(found[1]), int(found[2]))
-
-
-def mixed(attributes: dict[str, Any]) -> bool:
-    """Whether a full matrix or directions mix the coordinates that got independent noise."""
-    geometry = attributes.get("query", {}).get("geometry", {})
-    whole = geometry.get("kind") == "ellipsoid" and geometry.get("shape") != "diagonal"
-    mechanism = attributes.get("mechanism", {})
-    return whole or "map" in mechanism or isinstance(mechanism.get("directions"), str)

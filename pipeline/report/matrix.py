@@ -78,7 +78,7 @@ class ReleasedMatrix:
     """
 
     def __init__(self, release: Shown) -> None:
-        self._arrays, self._dimensions = release.arrays, release.dimensions
+        self._arrays, self._dimensions, self.release = release.arrays, release.dimensions, release
         self._diagonals = dict[str, Array]()
         self.attributes = release.attributes
         self.kind = str(release.attributes.get("matrix"))

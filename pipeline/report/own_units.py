@@ -180,7 +180,7 @@ def lines(facts: Facts) -> list[tuple[str, str]]:
     found = strongest(facts)[:_SAID] if facts.kind == "covariance" and facts.matrix.symmetric else []
     if not found:
         return [first, *others]
-    title = "the strongest of those that stand out, each ± the standard deviation of its noise"
+    title = "the strongest of those that stand out, each ± its standard error"
     return [first, ("Correlations", title), *((f"  {row['pair']}", row["correlation"]) for row in found), *others]
 
 

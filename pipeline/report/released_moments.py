@@ -14,7 +14,6 @@ from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
 from blockveil.engine.estimates.shortening import TakenByShortening
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.report.alone import mixed
 from blockveil.pipeline.report.matrix import Shown
 
 MOST_FEATURES = 1000
@@ -87,22 +86,46 @@ def correlation_of(release: Shown) -> Estimate | None:
     return correlations.correlation(moments) if moments.constant else None
 
 
+def taken_by_shortening(release: Shown) -> TakenByShortening:
+    """Errors that shortening adds to a covariance in a learned ellipsoid; raises KeyError where there is none."""
+    mean, covariance, variances = (
+        np.asarray(release.arrays[name][...], np.float64) for name in ("mean", "covariance", "shortened_variance")
+    )
+    learned, origin = release.attributes["learned"], np.asarray(release.attributes["origin"], np.float64)
+    share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
+    return TakenByShortening.of(variances, share, covariance, mean - origin)
+
+
+def deviations_of_none(release: Shown) -> Array | None:
+    """Standard deviations of covariances if they were zero, shape (d, d); None where they are those that it states."""
+    if "shortened_variance" not in release.arrays:
+        return None
+    taken, stated = taken_by_shortening(release), np.asarray(release.arrays["covariance_standard_deviation"][...])
+    return np.hypot(_less(stated, taken.covariances), taken.unrelated)
+
+
 def _beside(release: Shown, matrix: Array, deviation: Array, origin: Array) -> NoisyMoments:
     """With noise apart from what shortening records to a learned ellipsoid is expected to take."""
-    arrays, learned = release.arrays, release.attributes["learned"]
-    of_mean, mean, covariance, variances = (
-        np.asarray(arrays[name][...], np.float64)
-        for name in ("mean_standard_deviation", "mean", "covariance", "shortened_variance")
+    of_mean, variances = (
+        np.asarray(release.arrays[name][...], np.float64) for name in ("mean_standard_deviation", "shortened_variance")
     )
-    share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
-    taken, divisor = TakenByShortening.of(variances, share, covariance, mean - origin), _divisor(release)
+    taken, divisor = taken_by_shortening(release), _divisor(release)
     deviation, of_mean = _less(deviation, taken.second_moments * divisor), _less(of_mean, taken.means)
     found = _with_constant(release, matrix, deviation, of_mean, origin)
     beside = np.zeros(found.variance.shape)
     beside[0, 1:] = beside[1:, 0] = taken.means * divisor
     beside[1:, 1:] = taken.second_moments * divisor
+    covariance = np.asarray(release.arrays["covariance"][...], np.float64)
     shares = variances / np.maximum(np.diagonal(covariance), variances)
     return replace(found, variance=found.variance + beside**2, noise=found.variance, shortened=shares)
+
+
+def mixed(attributes: dict[str, Any]) -> bool:
+    """Whether a full matrix or directions mix the coordinates that got independent noise."""
+    geometry = attributes.get("query", {}).get("geometry", {})
+    whole = geometry.get("kind") == "ellipsoid" and geometry.get("shape") != "diagonal"
+    mechanism = attributes.get("mechanism", {})
+    return whole or "map" in mechanism or isinstance(mechanism.get("directions"), str)
 
 
 def _less(whole: Array, part: Array) -> Array:

@@ -48,14 +48,16 @@ def test_moments_about_another_point_hold_the_error_of_means_too():
     assert np.allclose(stated.means, 0.2 * 0.2 * 0.5)
     assert np.allclose(stated.second_moments[1, 3] - stated.covariances[1, 3], (abs(shift[1]) + shift[3]) * 0.02)
     assert np.allclose(np.diagonal(stated.covariances), 0.04)
-    assert stated.covariances[0, 1] == pytest.approx(0.04 * 0.2)
+    assert stated.covariances[0, 1] == stated.unrelated[0, 1] == pytest.approx(0.04 * 0.2)
+    assert not np.any(np.diagonal(stated.unrelated))
 
 
 def test_errors_are_beside_those_of_noise():
     one = Estimate(np.zeros(D), np.full(D, 0.3))
     noise = Estimate(np.eye(D), np.full((D, D), 0.3))
     found = CovarianceEstimates(Estimate(np.asarray(50.0), np.asarray(1.0)), one, noise, np.eye(D), noise)
-    beside = TakenByShortening(np.full(D, 0.4), np.full((D, D), 0.4), np.full((D, D), 0.4 / 50.0)).beside(found)
+    parts = np.full(D, 0.4), np.full((D, D), 0.4), np.full((D, D), 0.4 / 50.0), np.zeros((D, D))
+    beside = TakenByShortening(*parts).beside(found)
     for each in (beside.mean, beside.covariance, beside.second_moment):
         assert np.allclose(each.standard_deviation, 0.5)
     assert beside.count is found.count

@@ -26,6 +26,7 @@ from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import write_report
+from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.verification.verified import verify
 from tests import support
 from tests.pipeline.releases.test_release import NIGHT, bits, charges, no_trace, quiet, run, spent
@@ -111,6 +112,22 @@ def test_correlations_are_no_further_off_than_noise_takes_them_though_records_fa
     ours, of_ratio = np.mean(errors, axis=0)
     assert ours < 1.3 * of_ratio
     assert 0.01 < np.mean(np.square(scores)) < 1.5  # so wide bounds hide whether a quarter lies far out
+
+
+def test_what_stands_out_is_judged_by_what_shortening_takes_of_features_that_are_not_related(tmp_path):
+    rng = np.random.default_rng(7)
+    drawn = rng.standard_t(3, (ROWS, 3))
+    drawn[:, 1] = drawn[:, 0] + 0.3 * drawn[:, 1]
+    values = np.array([45.0, 60_000.0, 8_000.0]) + drawn * [3.0, 8_000.0, 9_000.0]
+    loaded, away = learning(tmp_path, values=values), []
+    for day in range(20, 24):
+        facts = Facts(bv.open(run(loaded, NIGHT.replace(day=day)).path).opened)
+        matrix, error = (facts.matrix.array(name) for name in ("covariance", "covariance_standard_deviation"))
+        stands = facts.scan.alone.stands(0, 0, matrix, error)
+        assert np.all(np.diagonal(stands))
+        assert stands[0, 1]
+        away += [stands[0, 2], stands[1, 2]]
+    assert not any(away)
 
 
 def test_records_that_fill_their_bounds_stay_in_the_box(tmp_path):
