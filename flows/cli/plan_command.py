@@ -27,8 +27,9 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, summary
+from blockveil.pipeline.plan.begun_plans import plan_ahead
 from blockveil.pipeline.plan.excess_noise import ExcessNoise, advised
-from blockveil.pipeline.plan.planning import Plan, make_plan
+from blockveil.pipeline.plan.planning import Plan
 
 Measure = Annotated[
     bool, typer.Option("--measure", help="Measure this machine for a second, to predict the time on it.")
@@ -79,8 +80,10 @@ def plan(
     del debug
     if html is not None:
         _check_place(html)
-    made = make_plan(read_config(config, parse_overrides(set)), parse_date(date))
-    store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
+    loaded = read_config(config, parse_overrides(set))
+    ledger = Ledger(loaded.ledger_url)
+    made = plan_ahead(loaded, parse_date(date), ledger)
+    store = look(made.loaded)
     asked = AccuracyQuestion(Supposed(rows, correlation, spread), levers, preview or html is not None, wanted)
     found = good_enough(made, asked)
     machine = made.effort.machine()

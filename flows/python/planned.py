@@ -14,8 +14,9 @@ from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, summary
+from blockveil.pipeline.plan.begun_plans import plan_ahead
 from blockveil.pipeline.plan.excess_noise import ExcessNoise, advised
-from blockveil.pipeline.plan.planning import Plan, make_plan
+from blockveil.pipeline.plan.planning import Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +128,10 @@ def plan(
         The store is there and does not fit what the config declares.
     """
     supposed = Supposed(guess(rows), fraction("correlation", correlation), fraction("spread", spread))
-    made = make_plan(config_of(config, tables), day_of(date))
-    store, ledger = look(made.loaded), Ledger(made.loaded.ledger_url)
+    loaded = config_of(config, tables)
+    ledger = Ledger(loaded.ledger_url)
+    made = plan_ahead(loaded, day_of(date), ledger)
+    store = look(made.loaded)
     found = good_enough(made, AccuracyQuestion(supposed, levers, preview, wanted))
     rates = None
     if measure:

@@ -11,6 +11,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.good_enough`: All that answers whether a plan is good enough: errors, levers, a preview and what reaches a
   wanted accuracy
 * :mod:`.kinds`: How exactly each number of a planned release will be known: one entry for each kind of answer
+* :mod:`.learned_answers`: The answer of a night that learns, as it would be for supposed records: its noise follows
+  where records lie
 * :mod:`.levers`: What would make a release more exact, how much, and at which price
 * :mod:`.moment_accuracy`: How exactly means, standard deviations and correlations will be known
 * :mod:`.number_error`: One number of a release and how exactly it will be known, in its own unit, with the words for

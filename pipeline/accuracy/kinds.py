@@ -15,6 +15,7 @@ from blockveil.pipeline.accuracy import entry_accuracy as entries
 from blockveil.pipeline.accuracy import moment_accuracy as moments
 from blockveil.pipeline.accuracy import total_accuracy as totals
 from blockveil.pipeline.accuracy.assessment import Assessment, Directions
+from blockveil.pipeline.accuracy.learned_answers import in_learned_shape
 from blockveil.pipeline.accuracy.number_error import ExpectedError
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.plan.planning import Plan
@@ -96,6 +97,7 @@ def _kind(plan: Plan) -> Kind:
 
 def assess(plan: Plan, population: Population) -> Assessment:
     """How exactly the numbers of a planned release will be known for supposed records; reads no data."""
+    plan = in_learned_shape(plan, population)
     kind, answer = _kind(plan), plan.answer
     return Assessment(
         population,
@@ -117,6 +119,7 @@ def noise_size(plan: Plan, population: Population, names: Sequence[str]) -> floa
     names
         Features that all of them have.
     """
+    plan = in_learned_shape(plan, population)
     return _kind(plan).size(plan.answer, population, names)
 
 

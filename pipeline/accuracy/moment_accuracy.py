@@ -69,8 +69,10 @@ def errors_by_feature(answer: MomentAnswer, population: Population) -> list[Expe
         moments = moments_of(answer, population, [name])
         own = float(moments.size[0])
         if answer.question.lead:
-            worst = INTERVAL * _furthest(answer, population, name).mean_deviation(0)
-            found.append(ExpectedError(f"mean of {name}", INTERVAL * moments.mean_deviation(0), worst))
+            size = INTERVAL * moments.mean_deviation(0)
+            # A shape that is learned has its centre where the records are.
+            worst = size if _learned(answer) else INTERVAL * _furthest(answer, population, name).mean_deviation(0)
+            found.append(ExpectedError(f"mean of {name}", size, worst))
         size, what = INTERVAL * moments.size_deviation(0), "standard deviation"
         # Where the error of a variance is as large as the variance, that of its root is not known.
         size = size if 2.0 * size < own else math.inf
@@ -111,13 +113,18 @@ def correlations(answer: MomentAnswer, population: Population) -> list[ExpectedE
     found = []
     for size, pair in sorted(zip(sizes, pairs, strict=True))[:: max(1, len(pairs) - 1)]:
         which = "the same for all pairs" if max(sizes) <= 1.01 * min(sizes) else " with ".join(pair)
-        less = short_number(_of_a_pair(answer, narrow, pair))
-        note = f"{which}; ± {less} where standard deviations are a third of that"
+        less = f"; ± {short_number(_of_a_pair(answer, narrow, pair))} where standard deviations are a third of that"
+        note = which if _learned(answer) else f"{which}{less}"
         found.append(ExpectedError(f"correlation of {population.correlation:g}", size, of=1.0, note=note))
     return found[:1] if max(sizes) <= 1.01 * min(sizes) else found
 
 
 _NARROW = 3.0
+
+
+def _learned(answer: MomentAnswer) -> bool:
+    """Whether the shape follows the records."""
+    return answer.question.shortening is not None
 
 
 def _of_a_pair(answer: MomentAnswer, population: Population, pair: Sequence[str]) -> float:

@@ -101,6 +101,10 @@ class Population:
     density
         Share of values that are supposed not to be zero, as ``compute.density_at_most`` declares it; 1 where it does
         not.
+    learned
+        Whether the shape of the noise follows the records.
+    earlier
+        Release by which they have these means and standard deviations; empty where they are of the bounds.
     """
 
     rows: int
@@ -112,6 +116,8 @@ class Population:
     size: Vector
     nearer: float = 1.0
     density: float = 1.0
+    learned: bool = False
+    earlier: str = ""
 
     @classmethod
     def of(cls, plan: Plan, supposed: Supposed) -> Population:
@@ -127,7 +133,7 @@ class Population:
         density = plan.config.compute.density_at_most or 1.0
         shapes = _bounds(plan.question, supposed.spread, density)
         middle, size = (np.concatenate([shape[side] for shape in shapes]) for side in (0, 1))
-        return cls(
+        found = cls(
             supposed.rows or at_most,
             supposed.rows in (None, at_most),
             supposed.correlation,
@@ -137,7 +143,14 @@ class Population:
             size,
             min(shape[2] for shape in shapes),
             density,
+            plan.designed.learning is not None,
         )
+        learning = plan.designed.learning
+        if learning is None or learning.earlier is None:
+            return found
+        mean, variance, noise, taken = learning.earlier.arrays
+        size = np.sqrt(np.maximum(variance + taken, noise))
+        return replace(found, mean=mean, size=size, earlier=learning.earlier.release_id)
 
     def with_rows(self, rows: int, is_bound: bool = False) -> Population:
         """The same kind of records, of another number, which may be the largest that the config allows."""
@@ -165,6 +178,10 @@ class Population:
         if self.nearer < 1.0:
             size += f", and all of them {1.0 / self.nearer:.3g} times nearer to the origin, for the bound of the norm"
         of_each = f"each feature with its mean in the middle of its bounds and {size}{zeros}"
+        if self.earlier:
+            of_each = f"means, standard deviations and tails as published of {self.earlier}"
+        elif self.learned:
+            of_each += "; in the ellipsoid that is learned if they are normal, where heavier tails need a wider one"
         return f"{self.number}, {of_each}; nobody looked at them"
 
     @property

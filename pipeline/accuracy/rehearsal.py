@@ -23,6 +23,7 @@ from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import as_read
 from blockveil.pipeline.accuracy.changes import with_features
+from blockveil.pipeline.accuracy.learned_answers import in_learned_shape
 from blockveil.pipeline.accuracy.levers import replanned
 from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
@@ -140,6 +141,7 @@ def rehearse(plan: Plan, supposed: Supposed, key: NoiseKey | None = None) -> Reh
     population = Population.of(small, supposed)
     if not population.names:
         return "There is no preview of this kind of query: no records are simulated for it."
+    small = in_learned_shape(small, population)
     simulated, copies = _numbers(small, population.rows)
     records = simulated_records(small, population, simulated)
     exact, released = _both(small, records, copies, key or NoiseKey.derive(secrets.token_bytes(32), b"a preview"))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
+from blockveil.pipeline.base.errors import LedgerError, StoreError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import Entry
@@ -37,6 +38,28 @@ def plan_begun(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan
         What may pass keeps the release from being read that it learns from.
     """
     return make_plan(loaded, logical_date, begun_of(ledger, loaded, release_id(loaded.config, logical_date)))
+
+
+def plan_ahead(loaded: LoadedConfig, logical_date: date, ledger: Ledger) -> Plan:
+    """Plan a release for somebody who wants to know of it, with the release that its night would learn from.
+
+    Parameters
+    ----------
+    loaded, logical_date
+        As for :func:`.planning.make_plan`.
+    ledger
+        Where releases before are; one that cannot be read tells of none.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`.planning.make_plan`.
+    """
+    try:
+        earlier = earlier_shape(loaded, ledger, release_id(loaded.config, logical_date))
+    except (LedgerError, StoreError):
+        earlier = None
+    return make_plan(loaded, logical_date, Begun(earlier=earlier))
 
 
 def as_begun(plan: Plan, ledger: Ledger) -> Plan:

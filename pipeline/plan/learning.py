@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import chi2
 
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.estimates.learned_ellipsoid import (
@@ -224,15 +225,50 @@ class Learning:
             Number of records, used only where it is public.
         """
         axes = self._axes(drawn, rows)
-        counts, width = self.rings.arrays(drawn[-1].released, rows), self.weights.size
+        counts = self.rings.arrays(drawn[-1].released, rows)
         public = self.rings.question.problem.neighbours is Neighbours.REPLACE_ONE
         records = float(rows) if public else math.fsum(counts["counts"][0].tolist())
-        deviation = float(np.max(counts["counts_standard_deviation"][0]))
+        radius = self._radius(counts["counts"][0], float(np.max(counts["counts_standard_deviation"][0])), records)
+        return self._told(axes, radius, self._in_box(axes, records), drawn, rows)
+
+    def supposed(self, mean: Vector, size: Vector, rows: int) -> Learned:
+        """What would be learned, without noise, of independent normal records, or as far out as an earlier night went.
+
+        Parameters
+        ----------
+        mean, size
+            Means and standard deviations of the features, raw units, shape (d,) each.
+        rows
+            Number of records.
+
+        Raises
+        ------
+        GeometryError
+            The bounds of a nearer pilot cannot be told apart.
+        """
+        widths = self.questions.half_widths
+        axes = self._by(NoisySpread((mean - self.questions.middle) / widths, (size / widths) ** 2, np.zeros(size.size)))
+        variances = (size / widths / axes.axes) ** 2
+        # Their squared length is a sum of such squares, and nearly a multiple of a chi-square of as large a variance.
+        unit = float(np.sum(variances**2) / np.sum(variances))
+        counts = rows * np.diff(chi2.cdf(ring_edges(size.size) ** 2 / unit, float(np.sum(variances)) / unit))
+        noise = float(np.max(self.rings.design.entry_standard_deviation()))
+        radius = self._radius(counts, noise, float(rows))
+        if self.earlier is not None:
+            _, _, of_variance, _ = self.earlier.arrays
+            few = self.ellipsoid.extremes(1).entry_standard_deviation()
+            squares = of_variance * rows / few[1, 1] / (axes.axes * widths) ** 2
+            radius = replace(radius, radius=float(np.sqrt(np.median(squares))))
+        return self._told(axes, radius, self._in_box(axes, float(rows)), self.blank(rows), rows)
+
+    def _radius(self, counts: Vector, deviation: float, records: float) -> Radius:
         few = self.ellipsoid.extremes(1).entry_standard_deviation()
         noise = float(few[1, 2] if len(few) > 2 else few[1, 1] / math.sqrt(2.0))
-        radius = chosen_radius(counts["counts"][0], deviation, records, width, noise)
+        return chosen_radius(counts, deviation, records, self.weights.size, noise)
+
+    def _in_box(self, axes: LearnedAxes, records: float) -> float:
         spread = self.box.spread.rows[1:] * math.sqrt(self.box.scale * math.sqrt(0.5))
-        return self._told(axes, radius, box_error(spread, axes.axes, records), drawn, rows)
+        return box_error(spread, axes.axes, records)
 
     def question(self, loaded: LoadedConfig, learned: Learned) -> Moment:
         """The covariance of records in a learned ellipsoid.

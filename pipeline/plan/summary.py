@@ -138,7 +138,7 @@ def _stages(plan: Plan) -> Rows:
             f"{first}, {100 * OF_RINGS:g} % of mu squared how far they spread; the "
             "rest releases their covariance in the ellipsoid of least expected error of "
             f"{learning.questions.shape.learn}s, or in the declared box where that has less. All is charged whatever "
-            "is found. Noise and error below are those of the box",
+            "is found. Noise and expected error are those of the box",
         )
     ]
 
