@@ -113,8 +113,11 @@ def correlations(answer: MomentAnswer, population: Population) -> list[ExpectedE
     found = []
     for size, pair in sorted(zip(sizes, pairs, strict=True))[:: max(1, len(pairs) - 1)]:
         which = "the same for all pairs" if max(sizes) <= 1.01 * min(sizes) else " with ".join(pair)
-        less = f"; ± {short_number(_of_a_pair(answer, narrow, pair))} where standard deviations are a third of that"
-        note = which if _learned(answer) else f"{which}{less}"
+        worse = f"; ± {short_number(_of_a_pair(answer, narrow, pair))} where standard deviations are a third of that"
+        if _learned(answer):  # noise grows with the square of the radius
+            wider = f"; ± {short_number(4.0 * size)} where tails are so heavy that the ellipsoid is twice as wide"
+            worse = "" if population.earlier else wider
+        note = f"{which}{worse}"
         found.append(ExpectedError(f"correlation of {population.correlation:g}", size, of=1.0, note=note))
     return found[:1] if max(sizes) <= 1.01 * min(sizes) else found
 

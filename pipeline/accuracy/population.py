@@ -181,7 +181,7 @@ class Population:
         if self.earlier:
             of_each = f"means, standard deviations and tails as published of {self.earlier}"
         elif self.learned:
-            of_each += "; in the ellipsoid that is learned if they are normal, where heavier tails need a wider one"
+            of_each += "; in the ellipsoid that is learned of normal ones"
         return f"{self.number}, {of_each}; nobody looked at them"
 
     @property
