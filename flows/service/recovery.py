@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
+from pathlib import Path
 from time import monotonic
+from traceback import extract_tb
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -309,4 +311,7 @@ def _tend(parts: Sequence[Callable[[], None]]) -> None:
         try:
             part()
         except Exception as error:  # noqa: BLE001 - a server or a ledger that is away must not end the service
-            _log.warning("Not everything was looked after this time (%s)", type(error).__name__)
+            # Its place and not its message, which may quote what a server or a ledger holds.
+            places = [frame for frame in extract_tb(error.__traceback__) if "blockveil" in Path(frame.filename).parts]
+            where = f"{Path(places[-1].filename).name}:{places[-1].lineno}"
+            _log.warning("Not everything was looked after this time (%s at %s)", type(error).__name__, where)

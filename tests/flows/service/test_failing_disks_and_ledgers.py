@@ -154,3 +154,16 @@ def test_a_secret_of_our_own_on_a_disk_that_fails_is_not_said_to_be_wrong(tmp_pa
     monkeypatch.setattr(os, "open", fails)
     with pytest.raises(durable.StoreUnreachable):
         own_secret._read(tmp_path / "token", "token", "token:")
+
+
+def test_what_could_not_be_looked_after_is_told_by_its_place_and_ends_nothing(caplog):
+    done = []
+
+    def fails():
+        raise KeyError("41.5 of a person")
+
+    recovery._tend((fails, lambda: done.append("the next")))
+    (told,) = caplog.messages
+    assert told.startswith("Not everything was looked after this time (KeyError at recovery.py:")
+    assert "person" not in caplog.text
+    assert done
