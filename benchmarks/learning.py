@@ -1,25 +1,30 @@
 """Error of correlations and covariances where a night learns where its records lie, beside the declared box.
 
-Run ``python -m benchmarks.learning [NIGHTS]``. Every row is of releases of the product at epsilon 1 and delta 1e-6,
-each with a key of its own: root mean square error of correlations by the released covariance (where that has a variance
-below zero, the share of such entries), mean of their squared errors over squared standard errors, and the error of the
-covariance in half widths, in the Frobenius norm, over that of the matrix. Where a night learns, first nights are a row,
-and nights that learn from the one before are another. There is no clock.
+Run ``python -m benchmarks.learning [NIGHTS] [demo | wide | made-up | tails | even | large]``. Every row is of so many
+releases of the product at epsilon 1 and delta 1e-6, each with a key of its own: root mean square error of
+``release.correlation`` and the mean of its squared errors over squared standard errors; root mean square error of the
+ratios of released entries, and the share of these that are none; error of the covariance in half widths, in the
+Frobenius norm, over that of the matrix, and the mean of its squared errors over squared standard errors. Where a night
+learns, first nights are a row, and nights that learn from the one before are another. Beside them is an ellipsoid about
+the true means and deviations that holds 99 of 100 records, as if it were known, and what others release
+(:mod:`.learning_peers`). There is no clock.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
 
+import blockveil as bv
+from benchmarks.learning_peers import peers
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.load import load_tables
@@ -30,7 +35,9 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 
 FIRST = date(2026, 11, 1)
-SHAPES = (None, "correlation", "covariance")
+SHAPES = ("box", "ellipsoid given", "correlation", "covariance")
+_WIDEST = 200
+"""Features up to which correlations and their errors are estimated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +81,7 @@ def even(rows: int, features: int) -> Records:
     return Records(f"even, {rows:,} x {features}", values, -np.ones(features), np.ones(features))
 
 
-def nights(folder: Path, records: Records, learn: str | None, count: int) -> Iterator[Any]:
+def nights(folder: Path, records: Records, learn: str, count: int) -> Iterator[Path]:
     """Released groups of so many nights, each of which may learn from the one before."""
     folder.mkdir(exist_ok=True)
     group = zarr.open_group(folder / "records.zarr", mode="w")
@@ -83,7 +90,11 @@ def nights(folder: Path, records: Records, learn: str | None, count: int) -> Ite
         {"name": f"x{place}", "lower": float(low), "upper": float(high)}
         for place, (low, high) in enumerate(zip(records.lower, records.upper, strict=True))
     ]
-    shape = {"kind": "box", "origin": "midpoint", "features": features} | ({} if learn is None else {"learn": learn})
+    shape: dict[str, Any] = {"kind": "box", "origin": "midpoint", "features": features}
+    if learn == "ellipsoid given":
+        shape = {"kind": "ellipsoid", "shape": "diagonal", "features": _given(records)}
+    elif learn != "box":
+        shape["learn"] = learn
     tables = {
         "release": {"dataset": "records", "name": "covariance"},
         "data": {"store": "records.zarr", "array": "records"},
@@ -105,14 +116,34 @@ def nights(folder: Path, records: Records, learn: str | None, count: int) -> Ite
     for night in range(count):
         plan = make_plan(loaded, FIRST + timedelta(days=night))
         outcome = run_release(plan, ThreadCompute(2), "benchmark", lambda _stage, _share: None)
-        yield zarr.open_group(outcome.path, mode="r")
+        yield outcome.path
 
 
-def rows(records: Records, learn: str | None, count: int) -> Iterator[str]:
+def _given(records: Records) -> list[dict[str, Any]]:
+    """Axes of an ellipsoid by the records themselves."""
+    mean, size = records.values.mean(axis=0), np.maximum(records.values.std(axis=0), 1e-9)
+    radius = np.quantile(np.linalg.norm((records.values - mean) / size, axis=1), 0.99)
+    pairs = zip(mean.tolist(), (size * radius).tolist(), strict=True)
+    return [{"name": f"x{place}", "origin": at, "semi_axis": length} for place, (at, length) in enumerate(pairs)]
+
+
+class Errors(NamedTuple):
+    """Errors of one release, as the module says; NaN where there are none."""
+
+    correlation: float
+    squared_scores: float
+    of_ratios: float
+    none: float
+    covariance: float
+    squared_of_covariance: float
+
+
+def rows(records: Records, learn: str, count: int) -> Iterator[str]:
     """Lines of the table: of first nights, and of those after them where they learn."""
     with tempfile.TemporaryDirectory() as folder, np.errstate(invalid="ignore"):
-        if learn is None:
-            yield _row(records, "box", [_errors(each, records) for each in nights(Path(folder), records, learn, count)])
+        if learn not in ("correlation", "covariance"):
+            found = [_errors(each, records) for each in nights(Path(folder), records, learn, count)]
+            yield _row(records, learn, found)
             return
         first = [_errors(next(nights(Path(folder) / str(k), records, learn, 1)), records) for k in range(count)]
         yield _row(records, f'learn = "{learn}", first night', first)
@@ -121,30 +152,58 @@ def rows(records: Records, learn: str | None, count: int) -> Iterator[str]:
         yield _row(records, f'learn = "{learn}", later nights', later)
 
 
-def _errors(group: Any, records: Records) -> tuple[float, ...]:
-    half = (records.upper - records.lower) / 2.0
+def of_peers(records: Records, count: int) -> Iterator[str]:
+    """Lines of what others release."""
+    half, middle = _half(records), (records.upper + records.lower) / 2.0
+    inside = (np.clip(records.values, records.lower, records.upper) - middle) / half
+    truth = np.cov(inside.T, bias=True)
+    with np.errstate(invalid="ignore"):
+        for name, found in peers(inside, count):
+            yield _row(records, name, [Errors(np.nan, np.nan, *_of_matrix(each, truth), np.nan) for each in found])
+
+
+def _half(records: Records) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.asarray((records.upper - records.lower) / 2.0)
+
+
+def _of_matrix(matrix: Any, truth: Any) -> tuple[float, float, float]:
+    apart = (_correlation(matrix) - _correlation(truth))[np.triu_indices(len(truth), 1)]
+    far = float(np.linalg.norm(matrix - truth) / np.linalg.norm(truth))
+    return float(np.sqrt(np.nanmean(apart**2))), float(np.mean(np.isnan(apart))), far
+
+
+def _errors(path: Path, records: Records) -> Errors:
+    group, half = zarr.open_group(path, mode="r"), _half(records)
     truth = np.cov(np.clip(records.values, records.lower, records.upper).T / half[:, None], bias=True)
-    pairs = np.triu_indices(len(truth), 1)
-    matrix = group["covariance"][...] / np.outer(half, half)
-    error = group["covariance_standard_deviation"][...] / np.outer(half, half)
-    correlation = (_correlation(matrix) - _correlation(truth))[pairs]
+    units, pairs = np.outer(half, half), np.triu_indices(len(truth), 1)
+    matrix = np.asarray(group["covariance"][...]) / units
+    error = np.asarray(group["covariance_standard_deviation"][...]) / units
+    best, score = np.nan, np.nan
+    if len(truth) <= _WIDEST:
+        release = bv.open(path)
+        apart = (np.asarray(release.correlation) - _correlation(truth))[pairs]
+        best, score = (
+            np.sqrt(np.mean(apart**2)),
+            np.mean((apart / np.asarray(release.standard_error.correlation)[pairs]) ** 2),
+        )
     scores = ((matrix - truth) / error)[np.triu_indices(len(truth))]
-    return (
-        float(np.sqrt(np.nanmean(correlation**2))),
-        float(np.mean(np.isnan(correlation))),
-        float(np.linalg.norm(matrix - truth) / np.linalg.norm(truth)),
-        float(np.mean(scores**2)),
-        float(group.attrs.asdict().get("learned", {}).get("shortened", 0.0)),
-    )
+    return Errors(float(best), float(score), *_of_matrix(matrix, truth), float(np.mean(scores**2)))
 
 
-def _row(records: Records, shape: str, errors: list[tuple[float, ...]]) -> str:
-    of_correlations, missing, frobenius, scores, shortened = np.mean(errors, axis=0)
-    lost = f" ({100 * missing:.0f} % none)" if missing else ""
-    return (
-        f"| {records.name} | {shape} | {of_correlations:.3g}{lost} | {frobenius:.3g} | {scores:.2f} | "
-        f"{100 * shortened:.1f} % |"
-    )
+def _row(records: Records, shape: str, errors: list[Errors]) -> str:
+    found = Errors(*np.mean(errors, axis=0))
+    cells = [
+        _written(found.correlation),
+        _written(found.squared_scores),
+        _written(found.of_ratios) + (f" ({100 * found.none:.0f} % none)" if found.none else ""),
+        _written(found.covariance),
+        _written(found.squared_of_covariance),
+    ]
+    return f"| {records.name} | {shape} | {' | '.join(cells)} |"
+
+
+def _written(number: float) -> str:
+    return "" if np.isnan(number) else f"{number:.3g}"
 
 
 def _correlation(matrix: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -152,23 +211,47 @@ def _correlation(matrix: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[An
     return matrix / np.outer(roots, roots)
 
 
+def pictures(rows: int = 60_000, side: int = 28) -> Records:
+    """Made-up pictures with values from 0 to 1, most of them dark, as handwritten digits are."""
+    rng, places = np.random.default_rng(6), np.mgrid[0:side, 0:side] / (side - 1.0)
+    values = np.zeros((rows, side, side), np.float32)
+    for start in range(0, rows, 2_000):
+        part = values[start : start + 2_000]
+        for _ in range(4):
+            at, size = rng.normal(0.5, 0.12, (2, len(part), 1, 1)), rng.uniform(0.03, 0.09, (len(part), 1, 1))
+            part += np.exp(-((places[0] - at[0]) ** 2 + (places[1] - at[1]) ** 2) / (2.0 * size**2))
+        np.clip(part * 1.3 - 0.15, 0.0, 1.0, out=part)
+    flat = values.reshape(rows, side * side).astype(float)
+    return Records(f"pictures, {rows:,} x {side * side}", flat, np.zeros(side * side), np.ones(side * side))
+
+
+SETS: dict[str, tuple[Callable[[], Records], ...]] = {
+    "demo": (demo,),
+    "wide": (lambda: demo().wider(10.0),),
+    "made-up": (lambda: made_up(30_000, 20, 1 / 6), lambda: made_up(100_000, 100, 1 / 12)),
+    "tails": (lambda: made_up(30_000, 20, 1 / 20, tails=3.0),),
+    "even": (lambda: even(30_000, 10), lambda: even(300_000, 6)),
+    "large": (pictures,),
+}
+
+
 def main() -> None:
     """Print the table."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    print("| records | shape | correlations | covariance, relative | mean squared score | shortened |")
-    print("|---|---|---|---|---|---|")
-    for records in (
-        demo(),
-        demo().wider(10.0),
-        made_up(30_000, 20, 1 / 6),
-        made_up(100_000, 100, 1 / 12),
-        made_up(30_000, 20, 1 / 20, tails=3.0),
-        even(30_000, 10),
-        even(300_000, 6),
-    ):
-        for learn in SHAPES:
-            for line in rows(records, learn, count):
-                print(line, flush=True)
+    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    count, named = (numbers or [5])[0], [word for word in sys.argv[1:] if not word.isdigit()]
+    print(
+        "| records | shape | `release.correlation` | squared scores | ratios | covariance, relative | squared scores |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for name in named or SETS:
+        for made in SETS[name]:
+            records = made()
+            for learn in SHAPES:
+                for line in rows(records, learn, count):
+                    print(line, flush=True)
+            if records.values.shape[1] <= _WIDEST:
+                for line in of_peers(records, count):
+                    print(line, flush=True)
 
 
 if __name__ == "__main__":
