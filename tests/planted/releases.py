@@ -82,6 +82,64 @@ MUTANTS = (
             "self.learning.loss",
             "self.answer.design.loss",
         ),
+        (
+            "test_what_stands_out_is_judged_by_what_shortening_takes_of_features_that_are_not_related",
+            "blockveil.pipeline.report.alone:NoiseAlone._of_none",
+            'self.matrix.kind == "covariance"',
+            "False",
+        ),
+    ),
+    *of(
+        "tests/engine/estimates/test_shortening.py",
+        (
+            "test_a_variance_that_falls_behind_the_pilot_is_stated_for_that_feature_alone",
+            "blockveil.engine.estimates.shortening:Shortening.taken",
+            "np.where(seen, before - variances, 0.0)",
+            "np.zeros(noise.size)",
+        ),
+        (
+            "test_of_a_feature_that_no_pilot_saw_a_quarter_may_hide",
+            "blockveil.engine.estimates.shortening:Shortening.taken",
+            "before > _SEEN * both",
+            "before > 0.0",
+        ),
+        (
+            "test_of_an_earlier_night_its_own_shares_are_stated_where_the_rings_allow_it",
+            "blockveil.engine.estimates.shortening:Shortening.taken",
+            "self.known * size",
+            "np.zeros(noise.size)",
+        ),
+        (
+            "test_errors_are_beside_those_of_noise",
+            "blockveil.engine.estimates.shortening:TakenByShortening.beside",
+            "_beside(found.mean, self.means)",
+            "found.mean",
+        ),
+    ),
+    *of(
+        "tests/pipeline/accuracy/test_learned_answers.py",
+        (
+            "test_a_plan_knows_of_the_night_before_how_far_out_records_lie",
+            "blockveil.pipeline.plan.begun_plans:plan_ahead",
+            "Begun(earlier=earlier)",
+            "Begun()",
+        ),
+        (
+            "test_a_preview_has_the_noise_of_the_shape_that_is_learned",
+            "blockveil.pipeline.accuracy.rehearsal:rehearse",
+            "small = in_learned_shape(small, population)",
+            "pass",
+        ),
+    ),
+    *of(
+        "tests/pipeline/verification/test_stated_stages.py",
+        (
+            "test_what_is_not_as_stated_is_found",
+            "blockveil.pipeline.verification.stated_stages:Stages.failure",
+            'None if self._shortened() else "what shortening takes is not what its rings say"',
+            "None",
+            ("less that was lost",),
+        ),
     ),
     *of(
         "tests/pipeline/releases/test_nights_that_learn.py",
