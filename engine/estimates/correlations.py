@@ -5,7 +5,7 @@ records, and else simulated (:mod:`.likely_moments`). A partial correlation is a
 
 Shortening records to a learned ellipsoid takes about as much of a covariance as of the variances, which leaves ratios
 as they are. So a correlation is as far off as noise makes it and beside that
-``(0.03^2 s_i s_j + (0.05 q (s_i + s_j))^2)^0.5``, s being the shares that shortening takes from the two variances
+``(0.05^2 s_i s_j + (0.05 q (s_i + s_j))^2)^0.5``, s being the shares that shortening takes from the two variances
 (:mod:`.shortening`). The two numbers are as found for normal, skewed and heavy-tailed records; where the few far out
 are correlated otherwise than all others, it is more.
 
@@ -37,7 +37,7 @@ from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, Statis
 _OfPairs = tuple[Array, Array, Array, Array]
 _OfOwnNoise = Callable[[Array, Array], _OfPairs]
 
-_OF_ANY, _OF_ITS_OWN = 0.03, 0.1
+_OF_ANY, _OF_ITS_OWN = 0.05, 0.1
 """What shortening moves a correlation by, over the share that it takes: any, and in proportion to it."""
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from blockveil.pipeline.config.fields import refusal
 from blockveil.pipeline.config.mechanism_sections import MechanismSection
 
+_INSTEAD = 'Ask for query.kind = "covariance", which releases the second moment, mean and count too; or leave learn out'
+
 
 def check(query: Any, mechanism: MechanismSection, continual: object, density: float | None) -> None:
     """Refuse ``learn`` where no ellipsoid follows from it.
@@ -36,5 +38,5 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
                     f"query.{key}.learn",
                     f'"{shape.learn}" with {what}',
                     "The ellipsoid that is learned is that of one covariance with shaped-gaussian noise",
-                    "Leave learn out, or the other",
+                    _INSTEAD if query.kind == "second-moment" else "Leave learn out, or the other",
                 )

@@ -22,6 +22,7 @@ from scipy.stats import chi2
 
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.estimates.learned_ellipsoid import (
+    EXPECTED,
     LearnedAxes,
     NoisySpread,
     Radius,
@@ -264,7 +265,8 @@ class Learning:
     def _radius(self, counts: Vector, deviation: float, records: float) -> Radius:
         few = self.ellipsoid.extremes(1).entry_standard_deviation()
         noise = float(few[1, 2] if len(few) > 2 else few[1, 1] / math.sqrt(2.0))
-        return chosen_radius(counts, deviation, records, self.weights.size, noise)
+        expected = EXPECTED[self.questions.shape.learn or "covariance"]
+        return chosen_radius(counts, deviation, records, self.weights.size, noise, expected)
 
     def _in_box(self, axes: LearnedAxes, records: float) -> float:
         spread = self.box.spread.rows[1:] * math.sqrt(self.box.scale * math.sqrt(0.5))

@@ -164,7 +164,7 @@ def test_what_shortening_takes_is_in_the_error_of_a_correlation_and_is_not_shrun
         assert np.array_equal(one.value, other.value, equal_nan=True)
         apart = ~np.eye(D, dtype=bool) & np.isfinite(one.standard_deviation)
         means = np.sqrt(np.outer(share, share)), np.add.outer(share, share) / 2
-        beside = np.hypot(0.03 * means[0], 0.1 * means[1] * one.value)
+        beside = np.hypot(0.05 * means[0], 0.1 * means[1] * one.value)
         assert other.standard_deviation[apart] == pytest.approx(np.hypot(one.standard_deviation, beside)[apart])
         assert np.array_equal(np.diagonal(one.standard_deviation), np.diagonal(other.standard_deviation))
     assert np.array_equal(both.of([1, 2]).noise, alone.of([1, 2]).variance)

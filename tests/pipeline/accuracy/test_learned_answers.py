@@ -1,17 +1,20 @@
 """Plans of nights that learn: errors of the shape that is learned of supposed records, or as the night before was."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 import pytest
 
 import blockveil as bv
+from blockveil.engine.estimates.correlations import correlation
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.begun_plans import plan_ahead
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.report.released_moments import moments_of
 from tests.pipeline.releases.test_learning_stages import ROWS, learning
 from tests.pipeline.releases.test_release import NIGHT, run
 
@@ -31,8 +34,9 @@ def error_of_correlation(plan, supposed):
 
 
 def stated(outcome):
-    """Median standard error of correlations, by the release."""
-    errors = np.asarray(bv.open(outcome.path).standard_error.correlation)
+    """Median standard error of correlations by noise, by the release."""
+    moments = moments_of(bv.open(outcome.path).opened, "A correlation")
+    errors = correlation(replace(moments, shortened=None)).standard_deviation
     return float(np.median(errors[np.triu_indices(3, 1)]))
 
 
