@@ -173,7 +173,7 @@ class Learning:
         """Public numbers of all stages but the box, as plain JSON values."""
         return {
             "for": self.questions.shape.learn,
-            "version": 1,
+            "version": 2,
             **({"pilot": stated(self._pilot)} if self.earlier is None else {"earlier": self.earlier.plain}),
             "rings": stated(self.rings),
             "ellipsoid": {**self.ellipsoid.facts(), "loss": self.ellipsoid.loss.plain},
