@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import gammainc
 
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.estimates.learned_ellipsoid import (
@@ -252,14 +252,16 @@ class Learning:
         variances = (size / widths / axes.axes) ** 2
         # Their squared length is a sum of such squares, and nearly a multiple of a chi-square of as large a variance.
         unit = float(np.sum(variances**2) / np.sum(variances))
-        counts = rows * np.diff(chi2.cdf(ring_edges(size.size) ** 2 / unit, float(np.sum(variances)) / unit))
+        squares = ring_edges(size.size) ** 2
+        within = gammainc(float(np.sum(variances)) / unit / 2.0, squares / unit / 2.0)
+        counts = np.asarray(rows * np.diff(within), np.float64)
         noise = float(np.max(self.rings.design.entry_standard_deviation()))
         radius = self._radius(counts, noise, float(rows))
         if self.earlier is not None:
             _, _, of_variance, _ = self.earlier.arrays
             few = self.ellipsoid.extremes(1).entry_standard_deviation()
-            squares = of_variance * rows / few[1, 1] / (axes.axes * widths) ** 2
-            radius = replace(radius, radius=float(np.sqrt(np.median(squares))))
+            reached = of_variance * rows / few[1, 1] / (axes.axes * widths) ** 2
+            radius = replace(radius, radius=float(np.sqrt(np.median(reached))))
         return self._told(axes, radius, self._in_box(axes, float(rows)), self.blank(rows), rows)
 
     def _radius(self, counts: Vector, deviation: float, records: float) -> Radius:
