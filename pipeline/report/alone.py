@@ -25,8 +25,8 @@ from blockveil.engine.estimates.bands import (
     Tails,
 )
 from blockveil.engine.estimates.ratios import RatioErrors
-from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
-from blockveil.pipeline.report.released_moments import deviations_of_none, mixed
+from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
+from blockveil.pipeline.report.released_moments import deviations_of_noise, mixed
 
 _RATE = re.compile(r"(?:Laplace|K-norm) of rate (\d+)/(\d+)")
 _TOGETHER = re.compile(r"K-norm of rate \d+/\d+, (largest|length) of (\d+) entries")
@@ -126,7 +126,7 @@ class NoiseAlone:
         signal, deviation
             Entries and the standard deviations of their noise, shape (rows, columns).
         """
-        if self._of_none is not None:
+        if self._of_noise is not None:
             places = np.mgrid[row : row + signal.shape[0], column : column + signal.shape[1]]
             return np.abs(signal) > self.reach(places[0], places[1], signal, deviation)
         found = np.abs(signal) > self.band * deviation
@@ -138,10 +138,14 @@ class NoiseAlone:
     def reach(self, rows: NDArray[np.intp], columns: NDArray[np.intp], signal: Array, deviation: Array) -> Array:
         """How far from zero noise alone takes entries at some places, in the unit of the answer."""
         # Of what is zero shortening takes nothing: that it is zero is judged by less than its error.
-        beside = deviation if self._of_none is None else self._of_none[rows, columns]
+        beside = deviation if self._of_noise is None else self._of_noise[1][rows, columns]
         linear, rest = self.parts(rows, columns, signal, beside)
         found: Array = self.band * linear + rest
         return found
+
+    def noise(self, tile: EntriesTile, deviation: Array) -> Array:
+        """Standard deviations of a block by noise alone, of those that it states."""
+        return deviation if self._of_noise is None else self._of_noise[0][slice(*tile.rows), slice(*tile.columns)]
 
     def parts(
         self, rows: NDArray[np.intp], columns: NDArray[np.intp], signal: Array, deviation: Array
@@ -152,8 +156,8 @@ class NoiseAlone:
         return self.ratio.parts(rows, columns, signal, deviation)
 
     @cached_property
-    def _of_none(self) -> Array | None:
-        return deviations_of_none(self.matrix.release) if self.matrix.kind == "covariance" else None
+    def _of_noise(self) -> tuple[Array, Array] | None:
+        return deviations_of_noise(self.matrix.release) if self.matrix.kind == "covariance" else None
 
     @property
     def _mechanism(self) -> dict[str, Any]:

@@ -96,12 +96,16 @@ def taken_by_shortening(release: Shown) -> TakenByShortening:
     return TakenByShortening.of(variances, share, covariance, mean - origin)
 
 
-def deviations_of_none(release: Shown) -> Array | None:
-    """Standard deviations of covariances if they were zero, shape (d, d); None where they are those that it states."""
+def deviations_of_noise(release: Shown) -> tuple[Array, Array] | None:
+    """Deviations of covariances by noise alone, and if they were zero; None where they are those that it states.
+
+    Both have shape (d, d). Of covariances that are zero shortening takes little.
+    """
     if "shortened_variance" not in release.arrays:
         return None
     taken, stated = taken_by_shortening(release), np.asarray(release.arrays["covariance_standard_deviation"][...])
-    return np.hypot(_less(stated, taken.covariances), taken.unrelated)
+    noise = _less(stated, taken.covariances)
+    return noise, np.hypot(noise, taken.unrelated)
 
 
 def _beside(release: Shown, matrix: Array, deviation: Array, origin: Array) -> NoisyMoments:

@@ -84,7 +84,7 @@ MUTANTS = (
         ),
         (
             "test_what_stands_out_is_judged_by_what_shortening_takes_of_features_that_are_not_related",
-            "blockveil.pipeline.report.alone:NoiseAlone._of_none",
+            "blockveil.pipeline.report.alone:NoiseAlone._of_noise",
             'self.matrix.kind == "covariance"',
             "False",
         ),

@@ -146,7 +146,7 @@ def test_directions_are_counted_alike_or_it_is_said_why_not(told):
     leading = say("leading", told["pointer"])
     found = told["report"]["spectrum"]["above_noise"]
     (page,) = told["pointer"].parent.glob("*.html")
-    assert f"{found} of {len(told['report']['spectrum']['values'])} eigenvalues" in page.read_text()
+    assert f"{found or 'none'} of {len(told['report']['spectrum']['values'])} eigenvalues" in page.read_text()
     above = int(line(leading, "Above it").split(" of ")[0])
     if found != above:
         assert "tested direction by direction, and in units of the noise, and may find more" in leading
