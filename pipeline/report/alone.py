@@ -95,18 +95,25 @@ class NoiseAlone:
         determined = {"strategy", "steps", "concentration"} & self._mechanism.keys() == set() and not shared
         return not determined or mixed(self.matrix.attributes)
 
-    @property
+    @cached_property
     def ratio(self) -> RatioErrors | None:
         """Errors of a covariance, which is a ratio; None where entries have the noise that is stated."""
-        return self.means if self.matrix.kind == "covariance" else None
+        if self.matrix.kind != "covariance":
+            return None
+        return self.means if self._of_noise is None else self._ratios_with(self._of_noise[2])
 
     @cached_property
     def means(self) -> RatioErrors | None:
         """Errors of the means, which are ratios to the count; None where the release has none."""
         if not self._has_means:
             return None
+        return self._ratios_with(self.matrix.vectors()["mean"][1])
+
+    def _ratios_with(self, deviation: Array) -> RatioErrors | None:
+        if not self._has_means:
+            return None
         found = self.matrix.vectors()
-        (mean, deviation), count = found["mean"], tuple(float(part) for part in found["count"])
+        mean, count = found["mean"][0], tuple(float(part) for part in found["count"])
         joined = bool(self._mechanism.get("diagonal", {}).get("times", 0))
         shift = mean - self.matrix.attributes["origin"]
         return RatioErrors.of(shift, deviation, (count[0], count[1]), self.band, joined)
@@ -143,6 +150,12 @@ class NoiseAlone:
         found: Array = self.band * linear + rest
         return found
 
+    @property
+    def own_noise(self) -> Array:
+        """Standard deviations of the diagonal by noise alone, shape (d,)."""
+        found: Array = self.matrix.diagonal("deviation") if self._of_noise is None else np.diagonal(self._of_noise[0])
+        return found
+
     def noise(self, tile: EntriesTile, deviation: Array) -> Array:
         """Standard deviations of a block by noise alone, of those that it states."""
         return deviation if self._of_noise is None else self._of_noise[0][slice(*tile.rows), slice(*tile.columns)]
@@ -156,7 +169,7 @@ class NoiseAlone:
         return self.ratio.parts(rows, columns, signal, deviation)
 
     @cached_property
-    def _of_noise(self) -> tuple[Array, Array] | None:
+    def _of_noise(self) -> tuple[Array, Array, Array] | None:
         return deviations_of_noise(self.matrix.release) if self.matrix.kind == "covariance" else None
 
     @property

@@ -128,7 +128,7 @@ def _held(matrix: ReleasedMatrix, mean: float, widest: float, frobenius: float, 
 def _of_covariance(matrix: ReleasedMatrix, alone: NoiseAlone, units: Array) -> float:
     ratio = alone.ratio
     assert ratio is not None  # noqa: S101 - for the type checker; the caller has looked
-    variance = matrix.diagonal("deviation") ** 2
+    variance = alone.own_noise**2
     own = np.sqrt(np.maximum(variance - _diagonal_shared(alone, matrix.diagonal("kind")), 0.0)) / units**2
     sums, means = ratio.sums / units, ratio.shift / units
     positive = own > 0.0
@@ -175,7 +175,8 @@ def _off_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone) -> float:
     ratio = alone.ratio
     assert ratio is not None  # noqa: S101 - as above
     first = type(ratio)(ratio.shift[: few[1]], ratio.sums[: few[1]], ratio.count, ratio.band)
-    own = np.sqrt(np.maximum(matrix.deviation(few, few) ** 2 - first.shared(matrix.value(few, few)), 0.0))
+    noise = alone.noise(EntriesTile(few, few, False), matrix.deviation(few, few))
+    own = np.sqrt(np.maximum(noise**2 - first.shared(matrix.value(few, few)), 0.0))
     size = np.sqrt(np.diagonal(own))
     np.fill_diagonal(own, 0.0)
     # Steps of the noise are rounded up by at most a part in 65,000.

@@ -96,16 +96,17 @@ def taken_by_shortening(release: Shown) -> TakenByShortening:
     return TakenByShortening.of(variances, share, covariance, mean - origin)
 
 
-def deviations_of_noise(release: Shown) -> tuple[Array, Array] | None:
-    """Deviations of covariances by noise alone, and if they were zero; None where they are those that it states.
+def deviations_of_noise(release: Shown) -> tuple[Array, Array, Array] | None:
+    """Deviations by noise of covariances, the same if these were zero, and of means; None where they are as stated.
 
-    Both have shape (d, d). Of covariances that are zero shortening takes little.
+    Shapes (d, d), (d, d) and (d,). Of covariances that are zero shortening takes little.
     """
     if "shortened_variance" not in release.arrays:
         return None
     taken, stated = taken_by_shortening(release), np.asarray(release.arrays["covariance_standard_deviation"][...])
     noise = _less(stated, taken.covariances)
-    return noise, np.hypot(noise, taken.unrelated)
+    of_means = _less(np.asarray(release.arrays["mean_standard_deviation"][...], np.float64), taken.means)
+    return noise, np.hypot(noise, taken.unrelated), of_means
 
 
 def _beside(release: Shown, matrix: Array, deviation: Array, origin: Array) -> NoisyMoments:
