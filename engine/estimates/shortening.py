@@ -2,9 +2,10 @@
 
 Let l_i be what it takes from the variance of feature i. Shortened records keep their directions, so that by the
 inequality of Cauchy and Schwarz a second moment about the centre is off by ``sqrt(l_i l_j)`` at most, and a mean by
-``sqrt(l_i p)``, p being the share of records that are shortened; l itself is estimated, so none of it is a bound. Of normal, skewed and heavy-tailed records, also of such with tails of
-their own by feature, covariances were found to be off by ``sqrt(l_i l_j)`` times 1.0 to 1.3 of the correlation, give
-or take 0.2, and means by 0.2 of theirs at most. That is what is stated, as a standard deviation:
+``sqrt(l_i p)``, p being the share of records that are shortened; l itself is estimated, so none of it is a bound. Of
+normal, skewed and heavy-tailed records, also of such with tails of their own by feature, covariances were found to be
+off by ``sqrt(l_i l_j)`` times 1.0 to 1.3 of the correlation, give or take 0.2, and means by 0.2 of theirs at most.
+That is what is stated, as a standard deviation:
 
     variances       ``l_i``
     covariances     ``sqrt(l_i l_j) min(1, (0.2^2 + (1.1 r_ij)^2)^0.5)``, r the released correlation
