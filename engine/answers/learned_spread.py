@@ -21,8 +21,8 @@ from blockveil.engine.answers.layout import Tile
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.records.quantiser import Quantiser
 
-_PIECE_BYTES = 16 * 2**20
-"""Size of the quantised records that are worked on at once."""
+_PIECE_BYTES = 2**19
+"""Size of the quantised records that are worked on at once, which stay in a core's cache."""
 
 _STEPS = (1.0, 1.15, 1.32, 1.52, 1.74)
 _OCTAVES = range(-1, 3)
@@ -73,8 +73,11 @@ class SpreadSums:
                 total[:lead] += len(integers) * clip.largest
                 total[lead : lead + width] += integers.sum(axis=0).astype(np.int64)
                 # |k| <= K gives 0 <= 2 k^2 / K <= 2 K, and whole numbers stay so where they are rounded: |t| <= K.
-                squares = np.rint(2.0 * integers * integers / largest) - largest
-                total[lead + width :] += squares.sum(axis=0).astype(np.int64)
+                squares = np.multiply(integers, integers, out=integers)
+                squares *= 2.0
+                squares /= largest
+                total[lead + width :] += np.rint(squares, out=squares).sum(axis=0).astype(np.int64)
+                total[lead + width :] -= len(squares) * clip.largest
         return [total[None, slice(*tile.columns)].copy() for tile in tiles]
 
 
@@ -85,7 +88,7 @@ class RingCounts:
     Attributes
     ----------
     records
-        Quantisation of a record in a ball whose radius is the furthest edge.
+        Quantisation of a record in a cube whose half width is the furthest edge.
     """
 
     records: Quantiser
@@ -103,7 +106,7 @@ class RingCounts:
         for chunk in chunks(source, start, stop, chunk_rows, (0, width)):
             for first in range(0, len(chunk), rows):
                 integers = clip.quantise(chunk[first : first + rows])
-                # Exact: sums of squares are at most K^2 < 2**32, in any order. Each record is in one ring.
+                # Exact: sums of squares are at most d K^2 < 2**53, in any order. Each record is in one ring.
                 squared = np.einsum("ij,ij->i", integers, integers)
                 total += np.bincount(np.searchsorted(inner, squared), minlength=len(total))
         return [total[None, slice(*tile.columns)].copy() for tile in tiles]

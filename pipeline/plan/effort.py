@@ -66,9 +66,16 @@ class Effort:
         return int(self.config.compute.memory_gib * 2**30)
 
     def chunk_rows(self, stored_rows: int) -> int:
-        """Rows a task reads at once: as configured, else whole stored chunks up to 32 MiB."""
+        """Rows a task reads at once: as configured, else whole stored chunks up to 32 MiB, or one up to 64 MiB.
+
+        A larger chunk, which is decoded as a whole for any part of it, is read in equal parts.
+        """
         wanted = self.config.compute.block_rows or max(1, CHUNK_BYTES // (8 * len(self.config.query.columns)))
-        return max(1, wanted // stored_rows) * stored_rows if wanted >= stored_rows else wanted
+        if stored_rows <= wanted:
+            return wanted // stored_rows * stored_rows
+        if self.config.compute.block_rows:
+            return wanted
+        return -(-stored_rows // (1 if stored_rows <= 2 * wanted else -(-stored_rows // wanted)))
 
     @cached_property
     def here(self) -> int | None:

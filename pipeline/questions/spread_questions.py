@@ -15,7 +15,7 @@ from blockveil.engine.answers.counts import CountQuery
 from blockveil.engine.answers.learned_spread import RingCounts, SpreadSums, ring_edges
 from blockveil.engine.answers.value_cells import Edges, Missing, Outside
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.records.geometry import Box, Ellipsoid, Vector
+from blockveil.engine.records.geometry import Body, Box, Coordinates, Vector
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity.problems import Counts, Totals
 from blockveil.pipeline.config import LoadedConfig
@@ -87,9 +87,9 @@ class LearningQuestions:
         centre, axes
             Where distances are taken from, and their units, raw, shape (d,) each.
         """
-        furthest = float(ring_edges(centre.size)[-1])
-        shape = Ellipsoid(centre, axes * furthest)
-        return RingCounts(Quantiser(shape.coordinates(), _LARGEST, False, _stand_in(self.asked)))
+        furthest = axes * float(ring_edges(centre.size)[-1])
+        cube = Coordinates(Body.CUBE, centre - furthest, centre + furthest, centre, furthest)
+        return RingCounts(Quantiser(cube, _LARGEST, False, _stand_in(self.asked)))
 
     def with_shape(self, loaded: LoadedConfig, centre: Vector, semi_axes: Vector) -> LoadedConfig:
         """The config with an ellipsoid in place of its box; parameters in raw units, shape (d,) each."""

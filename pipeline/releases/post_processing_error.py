@@ -133,12 +133,14 @@ def _simulated(simulated: Simulated) -> dict[str, Any]:
 def _stand_in(answer: MomentAnswer, arrays: ReleaseArrays) -> Array:
     """Positive semi-definite second moment in coordinates that resembles the release."""
     coordinates, psd = answer.question.coordinates, _values(arrays, f"{answer.matrix}_psd")
-    back = np.linalg.inv(_map(coordinates))
-    inner: Array = back @ psd @ back.T
+    raw = coordinates.to_raw()
+    back = 1.0 / raw if raw.ndim == 1 else np.linalg.inv(raw)
+    inner: Array = back[:, None] * psd * back if raw.ndim == 1 else back @ psd @ back.T
     if not answer.question.lead:
         return inner
     count = max(float(_values(arrays, "count")), float(_values(arrays, "count_standard_deviation")), 1.0)
-    centre = back @ (_values(arrays, "mean") - coordinates.origin)
+    shift = _values(arrays, "mean") - coordinates.origin
+    centre = back * shift if raw.ndim == 1 else back @ shift
     lead = np.concatenate([[1.0], centre])
     whole = np.outer(lead, lead)
     whole[1:, 1:] += inner

@@ -27,6 +27,9 @@ from blockveil.pipeline.releases import outputs
 _MOST_ENTRIES = 2**20
 """Entries of an answer up to which its arrays are built: about a second. Larger ones differ in nothing but size."""
 
+_MOST_BESIDE = 2**18
+"""The same of shapes that a night may learn, which differ from its own in nothing but scales: a fifth of that."""
+
 
 def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
     """Refuse a release that could be paid for and not published.
@@ -46,7 +49,7 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
     stated = b""
     try:
         for each in _last_stages(plan):
-            arrays = _stand_in(each, dataset.rows)
+            arrays = _stand_in(each, dataset.rows, _MOST_ENTRIES if each is plan else _MOST_BESIDE)
             stated += canonical_json(outputs.attributes(each, charge, arrays, dataset))
             _create({**arrays, **_first_stages(plan, dataset.rows)})
     except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
@@ -96,11 +99,11 @@ def _first_stages(plan: Plan, rows: int) -> ReleaseArrays:
         return arrays(learning.blank(rows), rows)
 
 
-def _stand_in(plan: Plan, rows: int) -> ReleaseArrays:
-    """Arrays of the release where all its counts and sums are zero; none of an answer that is large."""
+def _stand_in(plan: Plan, rows: int, most: int) -> ReleaseArrays:
+    """Arrays of the release where all its counts and sums are zero; none of an answer of more entries."""
     work = plan.answer.work(rows)
     shape = work.shape if plan.design.by_tile and not plan.trains else plan.design.shape
-    if work.blocked or shape[0] * shape[1] > _MOST_ENTRIES:
+    if work.blocked or shape[0] * shape[1] > most:
         return {}
     own = getattr(plan.design, "stand_in", None)  # of designs that never release zeros alone
     zeros = np.zeros(shape, dtype=np.int64) if own is None else own()

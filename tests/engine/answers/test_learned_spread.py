@@ -8,7 +8,7 @@ from blockveil.engine.answers.learned_spread import FURTHEST, RingCounts, Spread
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
-from blockveil.engine.records.geometry import Box, Ellipsoid
+from blockveil.engine.records.geometry import Body, Box, Coordinates
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity.problems import Counts, Totals
 
@@ -39,7 +39,9 @@ def some(rows):
 
 
 def rings(centre, axes):
-    return RingCounts(Quantiser(Ellipsoid(centre, axes * ring_edges(4)[-1]).coordinates(), K, False, None))
+    furthest = axes * ring_edges(4)[-1]
+    cube = Coordinates(Body.CUBE, centre - furthest, centre + furthest, centre, furthest)
+    return RingCounts(Quantiser(cube, K, False, None))
 
 
 def test_the_sums_are_number_coordinates_and_squares_about_a_half():

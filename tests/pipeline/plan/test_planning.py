@@ -206,3 +206,11 @@ def test_records_are_read_by_bytes_and_not_by_number(tmp_path, features):
     columns = len(made.effort.config.query.columns)
     assert made.effort.chunk_rows(1) == effort.CHUNK_BYTES // (8 * columns)
     assert made.effort.chunk_rows(1000) * 8 * columns <= effort.CHUNK_BYTES
+
+
+def test_a_large_stored_chunk_is_read_whole_or_in_equal_parts(tmp_path):
+    made = plan(tmp_path, ("block_rows = 50", ""))
+    rows = made.effort.chunk_rows(1)
+    assert made.effort.chunk_rows(2 * rows) == 2 * rows
+    assert made.effort.chunk_rows(9 * rows // 2) == -(-(9 * rows // 2) // 5)
+    assert 3 * made.effort.chunk_rows(3 * rows - 1) >= 3 * rows - 1
