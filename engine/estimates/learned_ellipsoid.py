@@ -20,7 +20,8 @@ is in :mod:`.shortening`.
 
 A pilot in wide bounds sees little of narrow features: noise is as wide as the bounds. So a second one is asked in
 bounds of four standard deviations about the means of the first, which are a few times its noise where it saw none. It
-is taken for features of which the first saw little.
+is taken for features of which the first saw little. Where bounds are too wide for that, histograms take the place of
+the first (:mod:`.chosen_bounds`), and the second is asked in the bounds that they give.
 
 **Source**: Biswas, Dong, Kamath and Ullman, 2020 (CoinPress), and Andrew, Thakkar, McMahan and Ramaswamy, 2021
 (adaptive clipping), for the idea; derived here.
@@ -35,9 +36,6 @@ import numpy as np
 
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.records.geometry import Vector
-
-LEAST_DEVIATION = 2.0**-12
-"""Least standard deviation of a feature that is learned, in half widths of its bounds."""
 
 _STANDS_OUT = 4.0
 """Standard deviations by which a ring's count stands out of its noise."""
@@ -67,11 +65,14 @@ class NoisySpread:
         How far they spread; may be below zero by its noise.
     noise
         Standard deviation of the noise of the variances.
+    least
+        Least standard deviations that are learned, positive.
     """
 
     mean: Vector
     variance: Vector
     noise: Vector
+    least: Vector
 
     @property
     def centre(self) -> Vector:
@@ -81,13 +82,14 @@ class NoisySpread:
     @property
     def taken(self) -> Vector:
         """The variances, of which each is at least twice its noise."""
-        return np.clip(np.clip(self.variance, 2.0 * self.noise, 1.0), LEAST_DEVIATION**2, 1.0)
+        return np.clip(np.clip(self.variance, 2.0 * self.noise, 1.0), self.least**2, 1.0)
 
     def or_nearer(self, nearer: NoisySpread) -> NoisySpread:
         """The same, and where it does not stand out of its noise what was seen in nearer bounds."""
         known = self.variance > _KNOWN * self.noise
         mine, other = (self.mean, self.variance, self.noise), (nearer.mean, nearer.variance, nearer.noise)
-        return NoisySpread(*(np.where(known, one, two) for one, two in zip(mine, other, strict=True)))
+        mean, variance, noise = (np.where(known, one, two) for one, two in zip(mine, other, strict=True))
+        return NoisySpread(mean, variance, noise, self.least)
 
     def bounds(self) -> tuple[Vector, Vector]:
         """Nearer bounds for a second pilot, within the box."""

@@ -127,6 +127,9 @@ class BoxGeometry(Section):
     learn: Literal["correlation", "covariance"] | None = None
     """what the noise follows: where records lie and how far they spread within these bounds, learned in the same charge
     or from the night before, with the least error of correlations or of covariances"""
+    learn_bounds: Literal[True] | None = None
+    """whether nearer bounds are learned first, from counts by powers of two and by digits: for columns of which nobody
+    knows more than bounds that are far too wide"""
     features: Annotated[
         tuple[BoxFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from blockveil.pipeline.config.fields import refusal
+from blockveil.pipeline.config.histogram_section import BY_DIGITS
 from blockveil.pipeline.config.mechanism_sections import MechanismSection
 
 _INSTEAD = 'Ask for query.kind = "covariance", which releases the second moment, mean and count too; or leave learn out'
@@ -22,7 +23,16 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
     """
     for key, shape in query.geometries.items():
         if getattr(shape, "learn", None) is None:
+            if getattr(shape, "learn_bounds", None):
+                raise refusal(
+                    f"query.{key}.learn_bounds",
+                    "true without learn",
+                    "Bounds are learned for an ellipsoid that is learned from them",
+                    'Give learn = "correlation", or leave learn_bounds out',
+                )
             continue
+        if shape.learn_bounds:
+            _check_bounds(key, shape)
         weighted = isinstance(getattr(mechanism, "optimise_for", None), dict)
         reasons = {
             f'query.kind = "{query.kind}"': query.kind != "covariance",
@@ -40,3 +50,21 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
                     "The ellipsoid that is learned is that of one covariance with shaped-gaussian noise",
                     _INSTEAD if query.kind == "second-moment" else "Leave learn out, or the other",
                 )
+
+
+def _check_bounds(key: str, shape: Any) -> None:
+    """Refuse bounds that are learned where the answer is relative to declared ones, or where counts have no names."""
+    reasons = {
+        f'learn = "{shape.learn}"': shape.learn != "correlation",
+        f'a feature whose name ends in "{BY_DIGITS}"': any(each.name.endswith(BY_DIGITS) for each in shape.features),
+    }
+    rules = (
+        "The error of covariances is relative to declared bounds, and these are too wide to be a measure",
+        "That is how counts by digits are named",
+    )
+    for (what, given), why in zip(reasons.items(), rules, strict=True):
+        if given:
+            instead = 'Give learn = "correlation"' if why is rules[0] else "Name the feature otherwise"
+            raise refusal(
+                f"query.{key}.learn_bounds", f"true with {what}", why, f"{instead}, or leave learn_bounds out"
+            )

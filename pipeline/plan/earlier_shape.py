@@ -23,7 +23,7 @@ from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import WITHDRAWN
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
 
-MOST_LOST = 0.25
+MOST_LOST = 0.5
 """Share of squared length that shortening took of a night by its rings, up to which others learn from it."""
 
 _LEAST_NOISE = 1e-3

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from blockveil.engine.answers.graph import Query
+from blockveil.engine.estimates.shortening import Shortening
+from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Loss, compose
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
-from blockveil.engine.noise.design import Released
+from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector
+from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import CellsAnswer
+from blockveil.pipeline.questions.column_histograms import HistogramsAnswer
+from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.questions.totals import TotalsAnswer
 
-PILOT, NEARER_PILOT, RINGS = "pilot", "nearer_pilot", "rings"
-"""Names of the stages, in their order."""
+BOUNDS, PILOT, NEARER_PILOT, RINGS = "bounds", "pilot", "nearer_pilot", "rings"
+"""Names of the stages, in their order; the first is one of the two."""
+
+StageAnswer = TotalsAnswer | CellsAnswer | HistogramsAnswer
 
 EVEN = ShapedGaussian(Importance("relative-error"))
 """Noise of the same size in each coordinate, of a box as of an ellipsoid."""
@@ -39,7 +47,7 @@ class Stage:
     """
 
     name: str
-    answer: TotalsAnswer | CellsAnswer
+    answer: StageAnswer
     query: Query
     shape: tuple[Vector, ...] = ()
 
@@ -66,7 +74,7 @@ def arrays(drawn: Sequence[Drawn], rows: int) -> ReleaseArrays:
     }
 
 
-def stated(answer: TotalsAnswer | CellsAnswer) -> dict[str, Any]:
+def stated(answer: StageAnswer) -> dict[str, Any]:
     """Mechanism of a stage as a release states mechanisms."""
     return {
         "mechanism": EVEN.name,
@@ -75,3 +83,37 @@ def stated(answer: TotalsAnswer | CellsAnswer) -> dict[str, Any]:
         **answer.design.facts(),
         "loss": answer.design.loss.plain,
     }
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What the first stages gave: public, and all that the last one needs of them.
+
+    Attributes
+    ----------
+    centre, semi_axes
+        Of the ellipsoid, raw units, shape (d,) each; None where records stay in the declared box.
+    shortening
+        What shortening records to the ellipsoid takes from them.
+    facts
+        The same and what was expected of it, as plain JSON values.
+    """
+
+    centre: Vector
+    semi_axes: Vector | None
+    shortening: Shortening
+    facts: dict[str, Any]
+
+
+def together(first: Sequence[Loss], last: Sequence[NoiseDesign]) -> Loss:
+    """Loss of stages, of which the last is one of several."""
+    mu = compose([*(GaussianDP(each.mu) for each in first), GaussianDP(max(each.mu for each in last))]).mu
+    distance = math.fsum([*(each.total_variation for each in first), max(each.loss.total_variation for each in last)])
+    return Loss(mu, 0.0, distance * (1.0 + 2.0**-50))
+
+
+def last_stage(
+    ball: SecondMoment, box: SecondMoment, mechanism: Any, share: ApproxDP
+) -> tuple[NoiseDesign, NoiseDesign]:
+    """Noise of the last stage in an ellipsoid and in the box."""
+    return additive(EVEN.design(ball, share)), additive(mechanism.design(box, share))

@@ -1,11 +1,12 @@
 """A night that learns the shape of its noise first: stages under one charge, whose losses are fixed beforehand.
 
 The stages are two pilots (sums of the features and of their squares, in the declared box and in the nearer bounds that
-follow), rings (counts by distance from the pilot's centre), and the covariance of records shortened to the ellipsoid
-that these gave. Where an earlier night published where its records lie, its release is in the place of the pilots:
-it was paid for. Each stage is private for every value of what was released before it, so that mu squared adds up, also
-when a stage turns out not to be used. The noise of all stages is designed here, before any record is read: that of the
-ellipsoid is the same in its own coordinates, whichever it is. What is charged is the same with pilots and without.
+follow; where bounds are learned, counts of values by their size are in the place of the first), rings (counts by
+distance from the pilot's centre), and the covariance of records shortened to the ellipsoid that these gave. Where an
+earlier night published where its records lie, its release is in the place of all stages before the rings: it was paid
+for. Each stage is private for every value of what was released before it, so that mu squared adds up, also when a stage
+turns out not to be used. The noise of all stages is designed here, before any record is read: that of the ellipsoid is
+the same in its own coordinates, whichever it is. What is charged is the same with an earlier night and without.
 
 **Source**: Dong, Roth and Su, 2022, Theorem 3.2 (adaptive composition).
 """
@@ -32,7 +33,7 @@ from blockveil.engine.estimates.learned_ellipsoid import (
 )
 from blockveil.engine.estimates.shortening import Shortening
 from blockveil.engine.guarantees.calibration import CannotCalibrate
-from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Loss, Neighbours, compose
+from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.noise.design import NoiseDesign
@@ -41,12 +42,25 @@ from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.query_sections import MomentSection
 from blockveil.pipeline.plan.earlier_shape import EarlierShape
-from blockveil.pipeline.plan.first_stages import EVEN, NEARER_PILOT, PILOT, RINGS, Drawn, Stage, stated
+from blockveil.pipeline.plan.first_stages import (
+    BOUNDS,
+    EVEN,
+    NEARER_PILOT,
+    PILOT,
+    RINGS,
+    Drawn,
+    Learned,
+    Stage,
+    StageAnswer,
+    last_stage,
+    stated,
+    together,
+)
 from blockveil.pipeline.plan.shares import shared
 from blockveil.pipeline.questions import moment
 from blockveil.pipeline.questions.cells import CellsAnswer
+from blockveil.pipeline.questions.column_histograms import HistogramsAnswer
 from blockveil.pipeline.questions.moment import Moment
-from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
 from blockveil.pipeline.questions.totals import TotalsAnswer
 
@@ -55,26 +69,6 @@ _ROUNDS = 2
 
 OF_PILOTS, OF_RINGS = 0.07, 0.02
 """Shares of mu squared: together so small that staying in the box costs at most a twentieth of the error."""
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What the first stages gave: public, and all that the last one needs of them.
-
-    Attributes
-    ----------
-    centre, semi_axes
-        Of the ellipsoid, raw units, shape (d,) each; None where records stay in the declared box.
-    shortening
-        What shortening records to the ellipsoid takes from them.
-    facts
-        The same and what was expected of it, as plain JSON values.
-    """
-
-    centre: Vector
-    semi_axes: Vector | None
-    shortening: Shortening
-    facts: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +81,8 @@ class Learning:
         What the first stages ask.
     earlier
         Where records lay on an earlier night, in the place of pilots; None where there is no such night.
+    bounds
+        Counts of values by their size, with their noise; None where bounds are declared.
     pilot, rings
         Noise of each pilot, and the counts by distance with their noise.
     ellipsoid, box
@@ -102,6 +98,7 @@ class Learning:
 
     questions: LearningQuestions
     earlier: EarlierShape | None
+    bounds: HistogramsAnswer | None
     pilot: NoiseDesign
     rings: CellsAnswer
     ellipsoid: NoiseDesign
@@ -154,12 +151,15 @@ class Learning:
         ball = SecondMoment(
             Body.BALL, np.ones(width), box.neighbours, largest, asked.rows_at_most, augmented=True, even=True
         )
-        pilot = EVEN.design(questions.pilot.problem, shared(guarantee, OF_PILOTS / _ROUNDS))
+        of_pilot = shared(guarantee, OF_PILOTS / _ROUNDS)
+        pilot = EVEN.design(questions.pilot.problem, of_pilot)
+        sizes = questions.bounds
+        bounds = None if sizes is None else HistogramsAnswer(sizes, EVEN.design(sizes.problem, of_pilot))
         rings = CellsAnswer(questions.rings, EVEN.design(questions.rings.problem, shared(guarantee, OF_RINGS)))
-        with_pilots = _last(ball, box, mechanism, shared(guarantee, 1.0 - OF_RINGS - OF_PILOTS))
-        without = _last(ball, box, mechanism, shared(guarantee, 1.0 - OF_RINGS))
-        first = pilot.loss, pilot.loss, rings.design.loss
-        losses = _together(first, with_pilots), _together(first[2:], without)
+        with_pilots = last_stage(ball, box, mechanism, shared(guarantee, 1.0 - OF_RINGS - OF_PILOTS))
+        without = last_stage(ball, box, mechanism, shared(guarantee, 1.0 - OF_RINGS))
+        first = pilot.loss if bounds is None else bounds.design.loss, pilot.loss, rings.design.loss
+        losses = together(first, with_pilots), together(first[2:], without)
         # Whether an earlier night is there may follow from released numbers: the charge does not follow from it.
         loss = Loss(max(each.mu for each in losses), 0.0, max(each.total_variation for each in losses))
         # The inequality that the proof needs: shares of at most one in sum, and all samplers' distances.
@@ -167,22 +167,24 @@ class Learning:
             raise CannotCalibrate(f"delta {guarantee.delta:g} leaves no room for three stages; raise it")
         ellipsoid, even_box = with_pilots if earlier is None else without
         power = 1.0 if questions.shape.learn == "correlation" else 0.5
-        return cls(questions, earlier, pilot, rings, ellipsoid, even_box, loss, power, mechanism.importance.aim)
+        return cls(questions, earlier, bounds, pilot, rings, ellipsoid, even_box, loss, power, mechanism.importance.aim)
 
     def facts(self) -> dict[str, Any]:
         """Public numbers of all stages but the box, as plain JSON values."""
+        before: dict[str, Any] = {} if self.bounds is None else {"bounds": stated(self.bounds)}
+        before = before | {"pilot": stated(self._pilot)} if self.earlier is None else {"earlier": self.earlier.plain}
         return {
             "for": self.questions.shape.learn,
             "version": 2,
-            **({"pilot": stated(self._pilot)} if self.earlier is None else {"earlier": self.earlier.plain}),
+            **before,
             "rings": stated(self.rings),
             "ellipsoid": {**self.ellipsoid.facts(), "loss": self.ellipsoid.loss.plain},
         }
 
     @property
-    def before(self) -> tuple[TotalsAnswer | CellsAnswer, ...]:
+    def before(self) -> tuple[StageAnswer, ...]:
         """Answers of the stages before the last one, which all read the records."""
-        return (*(() if self.earlier else [self._pilot] * _ROUNDS), self.rings)
+        return (self.rings,) if self.earlier else (self.bounds or self._pilot, self._pilot, self.rings)
 
     @property
     def _pilot(self) -> TotalsAnswer:
@@ -207,9 +209,11 @@ class Learning:
         if drawn and drawn[-1].stage.last:
             return None
         if self.earlier is None and not drawn:
+            if self.bounds is not None:
+                return Stage(BOUNDS, self.bounds, self.bounds.question.query)
             return Stage(PILOT, self._pilot, self.questions.pilot.query)
         if self.earlier is None and len(drawn) < _ROUNDS:
-            lower, upper = self._seen(drawn[0], rows).bounds()
+            lower, upper = self._nearer(drawn[0], rows)
             nearer = self.questions.nearer_pilot(lower, upper)
             return Stage(NEARER_PILOT, TotalsAnswer(nearer, self.pilot), nearer.query, (lower, upper))
         centre, units = self._raw(self._axes(drawn, rows))
@@ -248,7 +252,7 @@ class Learning:
             The bounds of a nearer pilot cannot be told apart.
         """
         widths = self.questions.half_widths
-        axes = self._by(NoisySpread((mean - self.questions.middle) / widths, (size / widths) ** 2, np.zeros(size.size)))
+        axes = self._by((mean - self.questions.middle) / widths, (size / widths) ** 2, np.zeros(size.size))
         variances = (size / widths / axes.axes) ** 2
         # Their squared length is a sum of such squares, and nearly a multiple of a chi-square of as large a variance.
         unit = float(np.sum(variances**2) / np.sum(variances))
@@ -294,8 +298,8 @@ class Learning:
             raise NotApplicable("only a covariance has a shape that is learned")
         return replace(moment.build(loaded, asked), shortening=learned.shortening)
 
-    def extremes(self) -> tuple[Learned, Learned]:
-        """The narrowest ellipsoid in a corner of the box, and the widest: all that can be learned lies between them.
+    def extremes(self) -> list[Learned]:
+        """The narrowest ellipsoids in a corner of the box and about zero, and the widest: all others lie between them.
 
         Raises
         ------
@@ -304,14 +308,13 @@ class Learning:
         """
         zeros, ones = np.zeros(self.weights.size), np.ones(self.weights.size)
         rings = ring_edges(ones.size)
-        ends = (NoisySpread(ones, zeros, zeros), float(rings[1])), (NoisySpread(zeros, ones, zeros), float(rings[-1]))
-        for spread, _ in ends:
-            self.questions.nearer_pilot(*spread.bounds())
-        narrowest, widest = (
-            self._told(self._by(spread), Radius(length, 0.0, 0.0, 0.0, 0.0), 1.0, self.blank(1), 1)
-            for spread, length in ends
-        )
-        return narrowest, widest
+        at_zero = np.clip(-self.questions.middle / self.questions.half_widths, -1.0, 1.0)
+        found = []
+        for mean, variance, length in (ones, zeros, rings[1]), (at_zero, zeros, rings[1]), (zeros, ones, rings[-1]):
+            self.questions.nearer_pilot(*self._spread(mean, variance, zeros).bounds())
+            radius = Radius(float(length), 0.0, 0.0, 0.0, 0.0)
+            found.append(self._told(self._by(mean, variance, zeros), radius, 1.0, self.blank(1), 1))
+        return found
 
     def blank(self, rows: int) -> list[Drawn]:
         """All stages before the last one, as if each had released zeros; rows as for :meth:`due`."""
@@ -323,14 +326,26 @@ class Learning:
     def _axes(self, drawn: Sequence[Drawn], rows: int) -> LearnedAxes:
         """Centre and axes, in half widths about the middle of the box, by the pilots or by the earlier night."""
         if self.earlier is None:
-            first, nearer = (self._seen(each, rows) for each in drawn[:_ROUNDS])
-            return self._by(first.or_nearer(nearer))
+            spread = self._seen(drawn[1], rows)
+            if self.bounds is None:
+                spread = self._seen(drawn[0], rows).or_nearer(spread)
+            return learned_axes(spread, self.power, self.weights)
         mean, variance, noise, _ = self.earlier.arrays
         middle, widths = self.questions.middle, self.questions.half_widths
-        return self._by(NoisySpread((mean - middle) / widths, variance / widths**2, noise / widths**2))
+        return self._by((mean - middle) / widths, variance / widths**2, noise / widths**2)
 
-    def _by(self, spread: NoisySpread) -> LearnedAxes:
-        return learned_axes(spread, self.power, self.weights)
+    def _by(self, mean: Vector, variance: Vector, noise: Vector) -> LearnedAxes:
+        return learned_axes(self._spread(mean, variance, noise), self.power, self.weights)
+
+    def _spread(self, mean: Vector, variance: Vector, noise: Vector) -> NoisySpread:
+        return NoisySpread(mean, variance, noise, self.questions.least(np.clip(mean, -1.0, 1.0)))
+
+    def _nearer(self, first: Drawn, rows: int) -> tuple[Vector, Vector]:
+        """Bounds of the nearer pilot, in half widths about the middle of the box."""
+        answer = first.stage.answer
+        if not isinstance(answer, HistogramsAnswer):
+            return self._seen(first, rows).bounds()
+        return self.questions.found_bounds(answer.arrays(first.released, rows), answer.noise)
 
     def _seen(self, pilot: Drawn, rows: int) -> NoisySpread:
         """What a pilot saw, in half widths about the middle of the box."""
@@ -343,7 +358,7 @@ class Learning:
         variance = square - ((mean - own.origin[:width]) / own.scale[:width]) ** 2
         widths = self.questions.half_widths
         squares = (own.scale[:width] / widths) ** 2
-        return NoisySpread((mean - self.questions.middle) / widths, variance * squares, noise * squares)
+        return self._spread((mean - self.questions.middle) / widths, variance * squares, noise * squares)
 
     def _raw(self, axes: LearnedAxes) -> tuple[Vector, Vector]:
         """Centre and axes in raw units, shape (d,) each."""
@@ -374,21 +389,9 @@ class Learning:
             },
         }
         share = radius.shortened + radius.uncertain
-        if self.earlier is None:
+        unshortened, before = None, None if self.earlier is None else self.earlier.shortened
+        if self.earlier is None and self.bounds is None:
             seen, squares = self._seen(drawn[0], rows), self.questions.half_widths**2
-            shortening = Shortening(units, radius.lost, share, (seen.variance * squares, seen.noise * squares))
-        else:
-            shortening = Shortening(units, radius.lost, share, None, self.earlier.shortened)
+            unshortened = seen.variance * squares, seen.noise * squares
+        shortening = Shortening(units, radius.lost, share, unshortened, before)
         return Learned(centre, None if stays else units * radius.radius, shortening, facts)
-
-
-def _last(ball: SecondMoment, box: SecondMoment, mechanism: Any, share: ApproxDP) -> tuple[NoiseDesign, NoiseDesign]:
-    """Noise of the last stage in an ellipsoid and in the box."""
-    return additive(EVEN.design(ball, share)), additive(mechanism.design(box, share))
-
-
-def _together(first: Sequence[Loss], last: Sequence[NoiseDesign]) -> Loss:
-    """Loss of stages, of which the last is one of several."""
-    mu = compose([*(GaussianDP(each.mu) for each in first), GaussianDP(max(each.mu for each in last))]).mu
-    distance = math.fsum([*(each.total_variation for each in first), max(each.loss.total_variation for each in last)])
-    return Loss(mu, 0.0, distance * (1.0 + 2.0**-50))

@@ -31,8 +31,8 @@ from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.earlier_shape import EarlierShape
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.finite_numbers import require_finite
+from blockveil.pipeline.plan.first_stages import Learned
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
-from blockveil.pipeline.plan.learning import Learned
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions import Answer, Question
 from blockveil.pipeline.questions.gradients import course_of, steps_of

@@ -129,7 +129,8 @@ def _stages(plan: Plan) -> Rows:
     learning = plan.designed.learning
     if learning is None:
         return []
-    first = f"{100 * OF_PILOTS:g} % of mu squared say where records lie (unless a release before does)"
+    near = "" if learning.bounds is None else ", in bounds that are learned too"
+    first = f"{100 * OF_PILOTS:g} % of mu squared say where records lie{near} (unless a release before does)"
     if learning.earlier is not None:
         first = f"{learning.earlier.release_id} says where records lie"
     return [

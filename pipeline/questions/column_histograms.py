@@ -124,12 +124,16 @@ class HistogramsAnswer:
 
     def error_sentence(self) -> str:
         """The expected error in records, and what that means for bounds."""
-        deviations = self.deviations()
-        noise = BinNoise(float(np.max(deviations)), self.design.gaussian, self._bins)
+        deviations, found = self.deviations(), 2.0 * self.noise.band
         return (
-            f"a bin's standard deviation is {span(deviations)} records; a bin of {span(2.0 * noise.band * deviations)} "
+            f"a bin's standard deviation is {span(deviations)} records; a bin of {span(found * deviations)} "
             "records or more is found, in 95 of 100 releases all of them"
         )
+
+    @property
+    def noise(self) -> BinNoise:
+        """Noise of the column that has most."""
+        return BinNoise(float(np.max(self.deviations())), self.design.gaussian, self._bins)
 
     def noise_over_largest(self) -> tuple[float, float]:
         """A bin's count is at most the number of records."""
@@ -193,18 +197,35 @@ def bounds_of(
     accepted
         Share of a column's values that may lie outside its bounds, 0 to below 1.
     """
-    noise, names = noise_of(arrays, attributes), [str(name) for name in arrays["feature"][...]]
-    digits = {name: row for row, name in enumerate(names) if name.endswith(BY_DIGITS)} if _by_digits(attributes) else {}
+    return chosen(arrays, noise_of(arrays, attributes), _by_digits(attributes), accepted)
+
+
+def chosen(
+    arrays: Mapping[str, Any], noise: BinNoise, by_digits: bool, accepted: float = 0.0
+) -> list[tuple[str, ChosenBounds | None]]:
+    """As :func:`bounds_of`, where attributes are not at hand.
+
+    Parameters
+    ----------
+    arrays, accepted
+        As there.
+    noise
+        Of the column that has most.
+    by_digits
+        Whether columns have histograms by digits too.
+    """
+    names = [str(name) for name in arrays["feature"][...]]
+    digits = {name: row for row, name in enumerate(names) if name.endswith(BY_DIGITS)} if by_digits else {}
     found = []
     for row, name in enumerate(names):
         if name in digits:
             continue
         octaves, own = _histogram(arrays, row), replace(noise, deviation=float(np.max(arrays[_DEVIATION][row])))
-        chosen, beside = choose_bounds(*octaves, own, accepted), digits.get(name + BY_DIGITS)
-        if chosen is not None and beside is not None:
+        bounds, beside = choose_bounds(*octaves, own, accepted), digits.get(name + BY_DIGITS)
+        if bounds is not None and beside is not None:
             behind = _histogram(arrays, beside)[0][1:]  # without zero
-            chosen = narrowed(chosen, octaves, DigitCounts(behind, own, len(digits)), accepted)
-        found.append((name, chosen))
+            bounds = narrowed(bounds, octaves, DigitCounts(behind, own, len(digits)), accepted)
+        found.append((name, bounds))
     return found
 
 

@@ -14,17 +14,32 @@ import numpy as np
 from blockveil.engine.answers.counts import CountQuery
 from blockveil.engine.answers.learned_spread import RingCounts, SpreadSums, ring_edges
 from blockveil.engine.answers.value_cells import Edges, Missing, Outside
+from blockveil.engine.estimates.chosen_bounds import BinNoise, ChosenBounds
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Body, Box, Coordinates, Vector
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity.problems import Counts, Totals
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.geometry_section import AxisFeature, BoxGeometry, EllipsoidGeometry
+from blockveil.pipeline.config.histogram_section import BinnedFeature, ColumnHistogramsSection
 from blockveil.pipeline.config.query_sections import MomentSection
+from blockveil.pipeline.questions import column_histograms
+from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import CellsQuestion
+from blockveil.pipeline.questions.column_histograms import ColumnHistograms
 from blockveil.pipeline.questions.totals import TotalsQuestion
 
 _LARGEST = 2**15 - 1
+
+_LEAST = 2.0**-12
+"""Least standard deviation of a feature that is learned, in half widths of its bounds, where these are near enough."""
+
+_LEAST_OF_SIZE, _LEAST_ABOUT_ZERO = 2.0**-40, 2.0**-60
+"""The same where bounds are learned: of the size of the middle and the mean, and what is added, in half widths."""
+
+_OCTAVES, _DIGITS = 60, 10
+"""Powers of two below the narrowest bound, and digits, by which values are counted where bounds are learned."""
+
 _RING = "distance"
 
 
@@ -42,12 +57,16 @@ class LearningQuestions:
         Number of records, sums of the features and of their squares in half widths, in the declared box.
     rings
         Number of records by their distance, in units of the learned axes.
+    bounds
+        Counts of the values of each feature by powers of two and by digits, from which nearer bounds are chosen; None
+        where the declared ones are near enough for a pilot.
     """
 
     asked: MomentSection
     shape: BoxGeometry
     pilot: TotalsQuestion
     rings: CellsQuestion
+    bounds: ColumnHistograms | None
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> LearningQuestions | None:
@@ -62,7 +81,8 @@ class LearningQuestions:
         counts = Counts(rings.shape, neighbours, asked.rows_at_most, (), 1)
         lower, upper = np.array(asked.geometry.spans(), dtype=np.float64).T
         pilot = _pilot(asked, lower, upper, neighbours)
-        return cls(asked, asked.geometry, pilot, CellsQuestion(counts, rings, (_RING,)))
+        bounds = column_histograms.build(loaded, _counted(asked)) if asked.geometry.learn_bounds else None
+        return cls(asked, asked.geometry, pilot, CellsQuestion(counts, rings, (_RING,)), bounds)
 
     @property
     def middle(self) -> Vector:
@@ -73,6 +93,42 @@ class LearningQuestions:
     def half_widths(self) -> Vector:
         """Half widths of the box, raw units."""
         return self.pilot.query.quantiser.coordinates.scale[: len(self.asked.columns)]
+
+    def least(self, mean: Vector) -> Vector:
+        """Least standard deviations that are learned, in half widths, shape (d,).
+
+        Parameters
+        ----------
+        mean
+            Where records lie, in half widths about the middle of the box, shape (d,).
+        """
+        if self.bounds is None:
+            return np.full(mean.size, _LEAST)
+        # Both have 53 bits, so that bounds about their sum can be told apart.
+        return _LEAST_ABOUT_ZERO + _LEAST_OF_SIZE * (np.abs(self.middle / self.half_widths) + np.abs(mean))
+
+    def found_bounds(self, arrays: ReleaseArrays, noise: BinNoise) -> tuple[Vector, Vector]:
+        """Bounds by released histograms, in half widths about the middle of the box, shape (d,) each.
+
+        They are the declared ones of features of which the counts tell too little.
+
+        Parameters
+        ----------
+        arrays
+            Of the histograms.
+        noise
+            Of a bin.
+        """
+        lower, upper = -np.ones(self.half_widths.size), np.ones(self.half_widths.size)
+        values = {name: found for name, (found, _) in arrays.items()}
+        for place, (_, chosen) in enumerate(column_histograms.chosen(values, noise, by_digits=True)):
+            if chosen is None or chosen.mostly_zero:
+                continue
+            middle, half = self.middle[place], self.half_widths[place]
+            low, high = (min(max((end - middle) / half, -1.0), 1.0) for end in _with_tails(chosen))
+            if high - low >= self.least(np.full(lower.size, (low + high) / 2.0))[place]:
+                lower[place], upper[place] = low, high
+        return lower, upper
 
     def nearer_pilot(self, lower: Vector, upper: Vector) -> TotalsQuestion:
         """The pilot in nearer bounds, in half widths about the middle of the box, shape (d,) each."""
@@ -107,8 +163,10 @@ class LearningQuestions:
         stated = self.shape.model_dump(mode="json", exclude_none=True)
         return stated | ({} if self.shape.bounds is None else {"bounds": "file"})
 
-    def stated(self, question: TotalsQuestion | CellsQuestion) -> dict[str, Any]:
-        """A pilot or the rings as a release states queries."""
+    def stated(self, question: TotalsQuestion | CellsQuestion | ColumnHistograms) -> dict[str, Any]:
+        """A pilot, histograms or the rings as a release states queries."""
+        if isinstance(question, ColumnHistograms):
+            return _counted(self.asked).model_dump(mode="json", exclude_none=True)
         return self._stated_pilot(question) if isinstance(question, TotalsQuestion) else self._stated_rings()
 
     def _stated_pilot(self, pilot: TotalsQuestion) -> dict[str, Any]:
@@ -133,6 +191,29 @@ class LearningQuestions:
             "outside": "clip",
             "axes": [{"name": _RING, "edges": ring_edges(len(self.asked.columns)).tolist()}],
         }
+
+
+def _with_tails(bounds: ChosenBounds) -> tuple[float, float]:
+    """Bounds, and one octave more away from zero unless they lie within one: where few of a long tail are."""
+    lower, upper = bounds.lower, bounds.upper
+    if lower > 0.0 or upper < 0.0:
+        near, far = sorted((abs(lower), abs(upper)))
+        if far < 2.0 * near:
+            return lower, upper
+    return 2.0 * lower if lower < 0.0 else lower, 2.0 * upper if upper > 0.0 else upper
+
+
+def _counted(asked: MomentSection) -> ColumnHistogramsSection:
+    """Histograms from which bounds of all features are learned; a missing value that is imputed is counted in none."""
+    sizes = [int(np.ceil(np.log2(max(abs(low), abs(high))))) for low, high in asked.geometry.spans()]
+    return ColumnHistogramsSection(
+        kind="column-histograms",
+        rows_at_most=asked.rows_at_most,
+        missing="drop" if asked.missing == "impute" else "refuse",
+        powers=(min(sizes) - _OCTAVES, max(sizes)),
+        digits=_DIGITS,
+        features=tuple(BinnedFeature(name=name) for name in asked.columns),
+    )
 
 
 def _stand_in(asked: MomentSection) -> Vector | None:

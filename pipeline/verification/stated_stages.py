@@ -20,12 +20,12 @@ from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
 
-_PILOTS, _RINGS = ("pilot", "nearer_pilot"), "rings"
+_BOUNDS, _PILOTS, _RINGS = "bounds", ("pilot", "nearer_pilot"), "rings"
 _ROUNDED = Fraction(1) + Fraction(1, 10**12)
 _STANDS_OUT = 4.0
 _KNOWN, _REACH, _UNSEEN = 4.0, 4.0, 0.25
-_LEAST = 2.0**-24
-"""Least variance that is learned, in squared half widths."""
+_LEAST, _LEAST_OF_SIZE, _LEAST_ABOUT_ZERO = 2.0**-12, 2.0**-40, 2.0**-60
+"""Least standard deviation that is learned, in half widths; where bounds are, of the middle and mean and beside."""
 
 Spread = tuple[Values, Values, Values]
 """Means, variances and the noise of these, in half widths about the middle of the declared box."""
@@ -54,7 +54,7 @@ class Stages:
     @property
     def last(self) -> dict[str, Any]:
         """Arrays of the answer alone."""
-        starts = tuple(f"{name}_" for name in (*_PILOTS, _RINGS))
+        starts = tuple(f"{name}_" for name in (_BOUNDS, *_PILOTS, _RINGS))
         return {name: array for name, array in self.arrays.items() if not (self.there and name.startswith(starts))}
 
     def failure(self) -> str | None:
@@ -68,7 +68,7 @@ class Stages:
             Something is not stated, or cannot be.
         """
         mu = distance = Fraction(0)
-        names = (_RINGS,) if "earlier" in self.stated["learned"] else (*_PILOTS, _RINGS)
+        names = (_RINGS,) if "earlier" in self.stated["learned"] else (self._first, _PILOTS[1], _RINGS)
         if set(self.stated["learned"]["stages"]) != set(names):
             return "its stages are not those of a night that learns"
         for name in names:
@@ -120,10 +120,15 @@ class Stages:
         return bool(np.all(near) and close(lengths, axes) and float(learned["radius"]) in ends)
 
     def _nearer(self) -> bool:
-        """Whether pilots are in the declared bounds, and in those that follow from the first of them."""
+        """Whether pilots are in the declared bounds, and in those that follow from the first of them.
+
+        Bounds by counts are ends of their bins; which of these stand out is not computed anew.
+        """
         if "earlier" in self.stated["learned"]:
             return True
         middle, half = self._box
+        if self._by_counts:
+            return self._at_ends(_bounds(self.stated["learned"]["stages"][_PILOTS[1]]["query"]["geometry"]))
         mean, taken = self._taken(self._seen(_PILOTS[0]))
         reach = _REACH * np.sqrt(taken)
         declared = -np.ones(half.size), np.ones(half.size)
@@ -135,6 +140,30 @@ class Stages:
                 if not (np.all(np.abs(own - middle - end * half) <= 1e-9 * half) and np.all(squares == of_square)):
                     return False
         return True
+
+    def _at_ends(self, stated: tuple[Values, Values]) -> bool:
+        """Whether bounds that are not the declared ones are zero, or have as many binary digits as the counts."""
+        middle, half = self._box
+        digits = 2.0 ** (float(self.stated["learned"]["stages"][_BOUNDS]["query"]["digits"]) + 1.0)
+        for found, side, of_square in zip(stated, (-1.0, 1.0), (0.0, 1.0), strict=True):
+            own, squares = np.split(found, 2)
+            whole = np.frexp(own)[0] * digits
+            near = np.abs(np.rint(whole) - whole) <= 1e-9 * digits * (1.0 + np.abs(middle / np.where(own, own, 1.0)))
+            declared = np.abs(own - middle - side * half) <= 1e-9 * half
+            if not (np.all(near | declared) and np.all(squares == of_square)):
+                return False
+        lower, upper = (np.split(each, 2)[0] for each in stated)
+        inside = (lower - middle >= -half * (1.0 + 1e-9)) & (upper - middle <= half * (1.0 + 1e-9)) & (lower < upper)
+        return bool(np.all(inside))
+
+    @property
+    def _by_counts(self) -> bool:
+        """Whether bounds were learned, by counts in the place of the first pilot."""
+        return bool(self.stated["learned"]["declared"].get("learn_bounds", False))
+
+    @property
+    def _first(self) -> str:
+        return _BOUNDS if self._by_counts else _PILOTS[0]
 
     @property
     def _box(self) -> tuple[Values, Values]:
@@ -156,6 +185,8 @@ class Stages:
 
     def _by_pilots(self) -> Spread:
         """What the first pilot saw, and the nearer one where that did not stand out of its noise."""
+        if self._by_counts:
+            return self._seen(_PILOTS[1])
         first, nearer = (self._seen(name) for name in _PILOTS)
         known = first[1] > _KNOWN * first[2]
         mean, variance, noise = (np.where(known, one, other) for one, other in zip(first, nearer, strict=True))
@@ -167,11 +198,14 @@ class Stages:
         mean, variance, noise, _ = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
         return (mean - middle) / half, variance / half**2, noise / half**2
 
-    @staticmethod
-    def _taken(spread: Spread) -> tuple[Values, Values]:
+    def _taken(self, spread: Spread) -> tuple[Values, Values]:
         """Centre and variances that axes follow from."""
         mean, variance, noise = spread
-        return np.clip(mean, -1.0, 1.0), np.clip(np.clip(variance, 2.0 * noise, 1.0), _LEAST, 1.0)
+        centre, least = np.clip(mean, -1.0, 1.0), np.full(mean.size, _LEAST)
+        if self._by_counts:
+            middle, half = self._box
+            least = _LEAST_ABOUT_ZERO + _LEAST_OF_SIZE * (np.abs(middle / half) + np.abs(centre))
+        return centre, np.clip(np.clip(variance, 2.0 * noise, 1.0), least**2, 1.0)
 
     def _shortened(self) -> bool:
         """Whether what shortening takes is what pilots, rings and answer say."""
@@ -213,6 +247,8 @@ class Stages:
         if "earlier" in self.stated["learned"]:
             _, before, of_before, taken = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
             return size, np.zeros(size.size), taken / np.maximum(before, 2.0 * of_before) * size
+        if self._by_counts:  # nothing was seen in bounds that shorten nothing
+            return size, np.zeros(size.size), np.full(size.size, np.inf)
         _, before, of_pilot = self._seen(_PILOTS[0])
         both = np.hypot(of_pilot * half, noise)
         seen = before * half > 2.0 * both

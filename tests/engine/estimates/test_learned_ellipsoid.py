@@ -5,7 +5,6 @@ import pytest
 
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.estimates.learned_ellipsoid import (
-    LEAST_DEVIATION,
     NoisySpread,
     box_error,
     chosen_radius,
@@ -13,6 +12,11 @@ from blockveil.engine.estimates.learned_ellipsoid import (
 )
 
 RNG = np.random.default_rng(8)
+LEAST = 2.0**-12
+
+
+def spread(mean, variance, noise):
+    return NoisySpread(mean, variance, noise, np.full(mean.size, LEAST))
 
 
 def counted(lengths, dimension):
@@ -23,7 +27,7 @@ def counted(lengths, dimension):
 @pytest.mark.parametrize("power", [0.5, 1.0])
 def test_axes_are_powers_of_the_spread_in_which_usual_records_have_the_length_of_the_root_of_the_dimension(power):
     deviation, mean = np.array([0.02, 0.1, 0.3]), np.array([0.5, 0.0, -0.4])
-    found = learned_axes(NoisySpread(mean, deviation**2, np.zeros(3)), power, np.ones(3))
+    found = learned_axes(spread(mean, deviation**2, np.zeros(3)), power, np.ones(3))
     assert np.allclose(found.centre, mean)
     assert np.ptp(found.axes / deviation**power) < 1e-12
     assert np.sum(deviation**2 / found.axes**2) == pytest.approx(3.0)
@@ -31,17 +35,17 @@ def test_axes_are_powers_of_the_spread_in_which_usual_records_have_the_length_of
 
 def test_axes_for_raw_units_follow_the_raw_spread():
     deviation, widths = np.array([0.1, 0.1]), np.array([1.0, 100.0])
-    found = learned_axes(NoisySpread(np.zeros(2), deviation**2, np.zeros(2)), 0.5, widths)
+    found = learned_axes(spread(np.zeros(2), deviation**2, np.zeros(2)), 0.5, widths)
     raw = found.axes * widths
     assert raw[1] / raw[0] == pytest.approx(10.0)  # of deviations that are a hundredfold
 
 
 def test_what_noise_hides_is_taken_for_as_wide_as_the_noise():
-    found = learned_axes(NoisySpread(np.full(2, 3.0), np.array([-1.0, 0.2]), np.full(2, 0.01)), 1.0, np.ones(2))
+    found = learned_axes(spread(np.full(2, 3.0), np.array([-1.0, 0.2]), np.full(2, 0.01)), 1.0, np.ones(2))
     assert np.all(np.abs(found.centre) <= 1.0)
     assert np.all(found.axes > 0)
-    narrow = learned_axes(NoisySpread(np.zeros(2), np.array([0.0, 0.25]), np.zeros(2)), 1.0, np.ones(2))
-    assert narrow.axes[0] / narrow.axes[1] == pytest.approx(LEAST_DEVIATION / 0.5)
+    narrow = learned_axes(spread(np.zeros(2), np.array([0.0, 0.25]), np.zeros(2)), 1.0, np.ones(2))
+    assert narrow.axes[0] / narrow.axes[1] == pytest.approx(LEAST / 0.5)
 
 
 def test_a_radius_weighs_noise_against_what_it_shortens():
@@ -66,15 +70,15 @@ def test_a_ring_that_noise_made_does_not_move_the_radius():
 
 
 def test_nearer_bounds_hold_the_records_also_where_noise_hid_how_far_they_spread():
-    seen = NoisySpread(np.array([0.9, -0.2]), np.array([0.01, -0.003]), np.array([0.001, 0.002]))
-    lower, upper = seen.bounds()
+    found = spread(np.array([0.9, -0.2]), np.array([0.01, -0.003]), np.array([0.001, 0.002]))
+    lower, upper = found.bounds()
     assert np.allclose(lower, [0.5, -0.2 - 4 * np.sqrt(0.004)])
     assert np.allclose(upper, [1.0, -0.2 + 4 * np.sqrt(0.004)])
 
 
 def test_a_pilot_in_the_declared_bounds_is_believed_of_features_that_stand_out_of_its_noise():
-    first = NoisySpread(np.zeros(2), np.array([0.5, 0.01]), np.array([0.01, 0.01]))
-    nearer = NoisySpread(np.ones(2), np.array([0.3, 0.001]), np.array([0.0001, 0.0001]))
+    first = spread(np.zeros(2), np.array([0.5, 0.01]), np.array([0.01, 0.01]))
+    nearer = spread(np.ones(2), np.array([0.3, 0.001]), np.array([0.0001, 0.0001]))
     both = first.or_nearer(nearer)
     assert both.mean.tolist() == [0.0, 1.0]
     assert both.variance.tolist() == [0.5, 0.001]
