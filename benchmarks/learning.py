@@ -46,13 +46,13 @@ _WIDEST = 200
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records and the bounds that are declared for them, shapes (n, d) and (d,)."""
+    """Records, shape (n, d), and their bounds, shape (d,), which are declared unless they are learned in wider ones."""
 
     name: str
     values: np.ndarray[Any, np.dtype[np.float64]]
     lower: np.ndarray[Any, np.dtype[np.float64]]
     upper: np.ndarray[Any, np.dtype[np.float64]]
-    unknown: bool = False
+    learned_in: float | None = None
 
     def wider(self, times: float) -> Records:
         """The same records in bounds that are so many times as wide."""
@@ -62,8 +62,8 @@ class Records:
 
 def unknown() -> Records:
     """The demo's records, of whose bounds no more is said than that they lie within a million millions."""
-    known, far = demo(), np.full(23, 1e12)
-    return Records(f"{known.name}, bounds of 1e12", known.values, -far, far, unknown=True)
+    known = demo()
+    return Records(f"{known.name}, bounds of 1e12", known.values, known.lower, known.upper, 1e12)
 
 
 def demo() -> Records:
@@ -110,7 +110,10 @@ def stored(folder: Path, records: Records, learn: str) -> LoadedConfig:
     if learn == "ellipsoid given":
         shape = {"kind": "ellipsoid", "shape": "diagonal", "features": _given(records)}
     elif learn != "box":
-        shape |= {"learn": learn} | ({"learn_bounds": True} if records.unknown else {})
+        shape["learn"] = learn
+    if records.learned_in is not None:
+        features = [each | {"lower": -records.learned_in, "upper": records.learned_in} for each in features]
+        shape |= {"learn_bounds": True, "features": features}
     tables = {
         "release": {"dataset": "records", "name": "covariance"},
         "data": {"store": "records.zarr", "array": "records"},
@@ -295,10 +298,10 @@ def main() -> None:
     for name in named or SETS:
         for made in SETS[name]:
             records = made()
-            for learn in ("correlation",) if records.unknown else SHAPES:
+            for learn in ("correlation",) if records.learned_in else SHAPES:
                 for line in rows(records, learn, count):
                     print(line, flush=True)
-            if records.values.shape[1] <= _WIDEST and not records.unknown:
+            if records.values.shape[1] <= _WIDEST and not records.learned_in:
                 for line in of_peers(records, count):
                     print(line, flush=True)
 

@@ -69,15 +69,32 @@ class ChosenBounds:
         What lies beyond them.
     beyond_widest
         Whether values stand out in a bin that has no end, so that the bound is the last border and not the column's.
-    mostly_zero
-        Whether most values are zero, and of the others more may lie outside than within.
+    others
+        Noisy number of values within the bounds that are not zero; infinite unless most of all values are zero.
     """
 
     lower: float
     upper: float
     outside: OutsideShare
     beyond_widest: bool
-    mostly_zero: bool
+    others: float
+
+    @property
+    def mostly_zero(self) -> bool:
+        """Whether most values are zero, and of the others more may lie outside than within."""
+        return self.outside.most > self.others
+
+    def tells_little(self, noise: BinNoise, bins: int) -> bool:
+        """Whether most values are zero, and of the others more lie outside than within, give or take their noise.
+
+        Parameters
+        ----------
+        noise
+            Of a bin.
+        bins
+            Number of bins of the column.
+        """
+        return self.outside.values + 2.0 * noise.deviation * sqrt(bins) > self.others
 
 
 @dataclass(frozen=True)
@@ -155,16 +172,15 @@ def choose_bounds(
         low, high, last = _widened(low, lower, upper, last)
     first, last = max(first, 1), min(last, bins - 2)
     outside = _outside(counts, np.r_[0:first], np.r_[last + 1 : bins], reach)
-    return ChosenBounds(low, high, outside, any(open_ends), _mostly_zero(counts, lower, upper, (first, last), outside))
+    return ChosenBounds(low, high, outside, any(open_ends), _others(counts, lower, upper, (first, last)))
 
 
-def _mostly_zero(counts: Array, lower: Array, upper: Array, within: tuple[int, int], outside: OutsideShare) -> bool:
-    """Whether a column's bounds may clip nearly all that it says: few values that are not zero stand out."""
+def _others(counts: Array, lower: Array, upper: Array, within: tuple[int, int]) -> float:
+    """As of :class:`ChosenBounds`: where few values that are not zero stand out, bounds may clip nearly all of them."""
     zero = np.flatnonzero((lower == 0.0) & (upper == 0.0))
     if zero.size == 0 or 2.0 * float(counts[zero[0]]) <= float(np.sum(counts)):
-        return False
-    found = counts[within[0] : within[1] + 1]
-    return outside.most > float(np.sum(found)) - float(counts[zero[0]])
+        return inf
+    return float(np.sum(counts[within[0] : within[1] + 1])) - float(counts[zero[0]])
 
 
 def _widened(low: float, lower: Array, upper: Array, last: int) -> tuple[float, float, int]:

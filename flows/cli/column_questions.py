@@ -14,7 +14,7 @@ from blockveil.pipeline.scaffold.named_ranges import suggested
 
 _MANY = (
     "A line may also be about several columns: `height, weight: 0 to 300`; `q*: 1 to 5` for all whose names begin with "
-    "q; `*: unknown` for all that are left, whose bounds a charged release then finds; `*: skip` to leave those out."
+    "q; `*: unknown` for all that are left, whose bounds are then found, at a charge; `*: skip` to leave those out."
 )
 _SHOWN = 5
 

@@ -24,8 +24,8 @@ HELP = (
     "it, whole numbers and no others, which are not rounded; with `in 12` behind it, that many cells for counts. "
     f"Or a range with a name: {', '.join(NAMED)}. A list of texts, such as F, M; of "
     "numbers it begins with a word, such as codes: 1, 2, 3. yes-no. Of a date: weekday, month, or 2025-01-01 to "
-    "2026-12-31. Records beyond a bound are moved to it. Of a number whose bounds you do not know: unknown; a first "
-    "release finds them, and is charged for it"
+    "2026-12-31. Records beyond a bound are moved to it. Of a number whose bounds you do not know: unknown; "
+    "they are found, and paid for out of the same promise"
 )
 """How a column can be answered."""
 

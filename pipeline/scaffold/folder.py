@@ -232,7 +232,7 @@ def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
     ingest = _model(ingest_text, place.ingest, IngestConfig)
     if (stored := _stored_already(begun.earlier, ingest)) is not None:
         place = replace(place, store=stored)
-    paid = _finding_bounds(answers, folder, place) if answers.unknown else None
+    paid = _finding_bounds(answers, folder, place) if texts.finds_bounds(answers) else None
     spent = NOTHING if paid is None else Ticks.of(paid[0].charge)
     plan, release_text = _planned(answers, folder, spent, place)
     if begun.earlier is not None and isinstance(plan.charge, Loss) and plan.charge.epsilon:
@@ -349,7 +349,7 @@ def _rounded_down(share: float) -> float:
 
 def _plan(answers: Answers, folder: Path, share: float | None, place: Place) -> tuple[Plan, str]:
     """Plan and text of a night. What it costs depends on no bounds, so that any stand for those to be found."""
-    stand_in = {name: Numbers(-1.0, 1.0) for name in answers.unknown}
+    stand_in = {name: Numbers(-1.0, 1.0) for name in answers.unknown if texts.finds_bounds(answers)}
     supposed = answers.model_copy(update={"columns": {**(answers.columns or {}), **stand_in}})
     plan = _plan_of(texts.release_text(supposed, share, place), folder / place.release, answers)
     return plan, texts.release_text(answers, share, place)

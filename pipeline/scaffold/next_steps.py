@@ -9,6 +9,7 @@ from pathlib import Path
 from blockveil.pipeline.scaffold.answers import Answers
 from blockveil.pipeline.scaffold.earlier import Earlier
 from blockveil.pipeline.scaffold.place import FIRST, Place
+from blockveil.pipeline.scaffold.texts import finds_bounds
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class NextSteps:
         releases = shlex.quote(str(folder / str(self.place.output["root"])))
         found = [
             *([] if self.stored else [(f"blockveil ingest {ingest}", "reads the records and checks every value")]),
-            *([*self._to_bounds(folder), look] if self.answers.unknown else [look, self._grant(release)]),
+            *([*self._to_bounds(folder), look] if finds_bounds(self.answers) else [look, self._grant(release)]),
             (
                 f"blockveil run {release} --date {self.answers.first} --no-prefect",
                 f"makes the {'' if once else 'first '}release",
@@ -102,6 +103,6 @@ def readme(answers: Answers, commands: tuple[tuple[str, str], ...]) -> str:
 
 
 def _of_bounds(answers: Answers) -> str:
-    if not answers.unknown:
+    if not finds_bounds(answers):
         return ""
     return f"`{FIRST.find_bounds}` finds the bounds of columns that have none, and `{FIRST.bounds}` will hold them.\n"

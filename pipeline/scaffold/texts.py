@@ -27,9 +27,11 @@ from blockveil.pipeline.scaffold.place import FIRST, Place
 MISSING = ("", "NA", "N/A", "NaN", "null", "NULL", "None")
 """Texts by which programs write a missing value, unless one of them is a category."""
 
-
 _ADDED = ("correlations", "totals")
 """Purposes whose records are added up in steps."""
+
+_FAR = {"name": "", "lower": -1e12, "upper": 1e12}
+"""Bounds that hold whatever a column may hold, of one whose bounds are learned."""
 
 OTHER = "other"
 """Last category of counts: every text that the public list does not name."""
@@ -155,7 +157,7 @@ def find_bounds_text(answers: Answers, share: float, place: Place = FIRST) -> st
     Parameters
     ----------
     answers
-        All that was answered; at least one column is unknown.
+        All that was answered, for which :func:`finds_bounds`.
     share
         Share of the promise that it takes.
     place
@@ -207,7 +209,7 @@ def _privacy_words(answers: Answers) -> Iterator[str]:
 
 def _query(answers: Answers, place: Place) -> Iterator[str]:
     common = {"rows_at_most": answers.rows_at_most, "missing": "refuse"}
-    features = _bounded(answers)
+    features = [_FAR | each for each in _bounded(answers)] if _learns(answers) else _bounded(answers)
     match answers.purpose:
         case "counts" | "tables":
             axes = [_axis(name, answer) for name, answer in ordered(answers)]
@@ -253,7 +255,10 @@ def _shape(answers: Answers, place: Place, features: list[dict[str, Any]]) -> st
     if _learns(answers):
         box["learn"] = "correlation"
         about.append("# They may be wide: the noise follows where records lie within them, learned in the same charge.")
-    if answers.unknown:
+    if answers.unknown and _learns(answers):
+        box["learn_bounds"] = True
+        about.append("# Nearer ones are learned first, in the same charge, since those of some features are not known.")
+    elif finds_bounds(answers):
         box["bounds"] = place.bounds
         about.append("# Features without lower and upper take theirs from the file, which a charged release pays for.")
     return _table("query.geometry", box, *about) + _rows("features", features)
@@ -301,6 +306,11 @@ def _model(answers: Answers) -> str:
         target = {"name": answers.target, "lower": answer.lowest, "upper": answer.highest}
         return _table("query.model", {"predicts": "squared", "target": target})
     return _table("query.model", {"predicts": "logistic", "target": {"name": answers.target, "classes": 2}})
+
+
+def finds_bounds(answers: Answers) -> bool:
+    """Whether a release of its own finds bounds of columns that have none: where the night does not learn them."""
+    return bool(answers.unknown) and not _learns(answers)
 
 
 def _learns(answers: Answers) -> bool:
