@@ -5,7 +5,8 @@ so many releases of the product at epsilon 1 and delta 1e-6, each with a key of 
 ``release.correlation`` and the mean of its squared errors over squared standard errors; root mean square error of the
 ratios of released entries, and the share of these that are none; error of the covariance in half widths, in the
 Frobenius norm, over that of the matrix, and the mean of its squared errors over squared standard errors. Where a night
-learns, first nights are a row, and nights that learn from the one before are another. Beside them is an ellipsoid about
+learns, first nights are a row, and nights that learn from the one before are another. Seven nights as one are a row of
+one key. Beside them is an ellipsoid about
 the true means and deviations that holds 99 of 100 records, as if it were known, and what others release
 (:mod:`.learning_peers`). Only ``cost`` has a clock: processor and wall time of a night that learns over those of one in
 the box, of the 60,000 x 784 of ``large``, medians of interleaved nights on two threads.
@@ -166,14 +167,25 @@ def rows(records: Records, learn: str, count: int) -> Iterator[str]:
     """Lines of the table: of first nights, and of those after them where they learn."""
     with tempfile.TemporaryDirectory() as folder, np.errstate(invalid="ignore"):
         if learn not in ("correlation", "covariance"):
-            found = [_errors(each, records) for each in nights(Path(folder), records, learn, count)]
-            yield _row(records, learn, found)
+            opened = [bv.open(each) for each in nights(Path(folder), records, learn, count)]
+            yield _row(records, learn, [_errors(each, records) for each in opened])
+            yield from _of_several(records, learn, opened)
             return
-        first = [_errors(next(nights(Path(folder) / str(k), records, learn, 1)), records) for k in range(count)]
+        first = [
+            _errors(bv.open(next(nights(Path(folder) / str(k), records, learn, 1))), records) for k in range(count)
+        ]
         yield _row(records, f'learn = "{learn}", first night', first)
         series = nights(Path(folder) / "series", records, learn, count + 1)
-        later = [_errors(each, records) for each in series][1:]
-        yield _row(records, f'learn = "{learn}", later nights', later)
+        opened = [bv.open(each) for each in series]
+        yield _row(records, f'learn = "{learn}", later nights', [_errors(each, records) for each in opened[1:]])
+        yield from _of_several(records, f'learn = "{learn}"', opened)
+
+
+def _of_several(records: Records, shape: str, opened: list[bv.Release]) -> Iterator[str]:
+    """A line of up to seven nights as one, where correlations are estimated."""
+    if len(opened) > 1 and records.values.shape[1] <= _WIDEST:
+        together = bv.combine(opened[:7], drift=0.0)
+        yield _row(records, f"{shape}, {len(together.release_ids)} nights as one", [_errors(together, records)])
 
 
 def of_peers(records: Records, count: int) -> Iterator[str]:
@@ -196,15 +208,13 @@ def _of_matrix(matrix: Any, truth: Any) -> tuple[float, float, float]:
     return float(np.sqrt(np.nanmean(apart**2))), float(np.mean(np.isnan(apart))), far
 
 
-def _errors(path: Path, records: Records) -> Errors:
-    group, half = zarr.open_group(path, mode="r"), _half(records)
+def _errors(release: bv.Release, records: Records) -> Errors:
+    half = _half(records)
     truth = np.cov(np.clip(records.values, records.lower, records.upper).T / half[:, None], bias=True)
     units, pairs = np.outer(half, half), np.triu_indices(len(truth), 1)
-    matrix = np.asarray(group["covariance"][...]) / units
-    error = np.asarray(group["covariance_standard_deviation"][...]) / units
+    matrix, error = (np.asarray(each) / units for each in (release.covariance, release.standard_error.covariance))
     best, score = np.nan, np.nan
     if len(truth) <= _WIDEST:
-        release = bv.open(path)
         apart = (np.asarray(release.correlation) - _correlation(truth))[pairs]
         best, score = (
             np.sqrt(np.mean(apart**2)),

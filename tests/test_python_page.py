@@ -36,7 +36,7 @@ def test_every_block_of_the_page_runs(tmp_path, monkeypatch):
     write_people(tmp_path)
     shown = []
     known = run(BLOCKS, shown)
-    assert len(BLOCKS) == 7
+    assert len(BLOCKS) == 8
     assert "Nights left" in shown[1]
     assert "escape the ledger" in shown[-1]
     assert (tmp_path / "heatmap.png").stat().st_size > 0

@@ -8,6 +8,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.cells`: Counts of cells and answers of a workload from released integers, and their error before data is read
 * :mod:`.chosen_bounds`: Bounds of columns from noisy histograms, and how many records they leave out
 * :mod:`.class_rules`: Linear classifiers from a released second moment of features and classes
+* :mod:`.combined_moments`: Second moments of several nights as one, each entry by the nights' noise and by how far
+  records may have drifted
 * :mod:`.components`: Principal components from a released second moment, and how noise moves them
 * :mod:`.consistent_tables`: Tables without negative counts, and the error of linear functions of tables
 * :mod:`.correlations`: Correlations and partial correlations from a released second moment, and how noise moves them

@@ -2,6 +2,8 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
+* :mod:`.combined_nights`: Covariances of several nights as one estimate of the last, more exact than each of them, at
+  no charge
 * :mod:`.estimated_results`: Results of a release by name, each with its labels and its standard error
 * :mod:`.estimators`: Estimators with the interface of scikit-learn that fit a release, never records
 * :mod:`.export`: Writes the numbers of a release for other programs

@@ -11,6 +11,7 @@ Each of these is imported when it is first asked for::
     bv.ledger("quickstart.toml")     # after a disaster: .restored(), .attest(by=..., why=...), .lost_key(...)
     bv.run("quickstart.toml")        # release, or finish what was begun
     bv.open("releases/people/...")   # a published release: labelled results with errors
+    bv.combine([...], drift=0.01)    # several nights as one estimate of the last
     bv.sklearn.Ridge, bv.sklearn.PCA # estimators that fit a release, and MomentClassifier
 
 ``blockveil.flows`` orchestrates what ``blockveil.pipeline`` does in one night with the theorems of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from blockveil.flows.python.running import PromiseWarning as PromiseWarning
     from blockveil.flows.python.running import run as run
     from blockveil.flows.python.stating import ledger as ledger
+    from blockveil.pipeline.analysis.combined_nights import combine as combine
     from blockveil.pipeline.analysis.opening import open_ as open  # noqa: A004, F401 - as standard modules have it
     from blockveil.pipeline.analysis.release import Release as Release
     from blockveil.pipeline.base.errors import BlockveilError as BlockveilError
@@ -41,6 +43,7 @@ _PLACES = {
     "PromiseWarning": ("blockveil.flows.python.running", "PromiseWarning"),
     "Release": ("blockveil.pipeline.analysis.release", "Release"),
     "budget": ("blockveil.flows.python.granting", "budget"),
+    "combine": ("blockveil.pipeline.analysis.combined_nights", "combine"),
     "init": ("blockveil.flows.python.beginning", "init"),
     "erase": ("blockveil.flows.python.ingesting", "erase"),
     "ingest": ("blockveil.flows.python.ingesting", "ingest"),
