@@ -56,9 +56,10 @@ class Records:
     learned_in: float | None = None
 
     def wider(self, times: float) -> Records:
-        """The same records in bounds that are so many times as wide."""
+        """The same records, cut to their bounds, in bounds that are so many times as wide."""
         middle, half = (self.lower + self.upper) / 2.0, times * (self.upper - self.lower) / 2.0
-        return Records(f"{self.name}, bounds {times:g} times as wide", self.values, middle - half, middle + half)
+        values = np.clip(self.values, self.lower, self.upper)
+        return Records(f"{self.name}, bounds {times:g} times as wide", values, middle - half, middle + half)
 
 
 def unknown() -> Records:
@@ -85,6 +86,19 @@ def made_up(rows: int, features: int, spread: float, tails: float | None = None)
     name = f"made up, {rows:,} x {features}, standard deviation {spread:.2g} of the width"
     ones = np.ones(features)
     return Records(name if tails is None else f"{name}, tails of t({tails:g})", values, -ones, ones)
+
+
+def flights(rows: int = 327_346) -> Records:
+    """Made-up flights: hours, distances and times in the air of wide spread, and delays of which few are huge."""
+    rng = np.random.default_rng(5)
+    distance = np.clip(rng.lognormal(6.7, 0.7, rows), 80.0, 5_000.0)
+    air = distance / 8.0 + rng.normal(20.0, 8.0, rows)
+    late = np.where(rng.random(rows) < 0.4, rng.exponential(40.0, rows), rng.normal(-5.0, 5.0, rows))
+    hours = rng.uniform(5.0, 23.0, rows)
+    arrival = late + rng.normal(-5.0, 15.0, rows)
+    values = np.stack([hours, late, hours + air / 60.0, arrival, air, distance], axis=1)
+    lower, upper = np.array([0.0, -60, 0, -90, 0, 0]), np.array([24.0, 1_400, 30, 1_400, 720, 5_000])
+    return Records(f"flights, {rows:,} x 6", values, lower, upper)
 
 
 def even(rows: int, features: int) -> Records:
@@ -289,6 +303,7 @@ SETS: dict[str, tuple[Callable[[], Records], ...]] = {
     "made-up": (lambda: made_up(30_000, 20, 1 / 6), lambda: made_up(100_000, 100, 1 / 12)),
     "tails": (lambda: made_up(30_000, 20, 1 / 20, tails=3.0),),
     "even": (lambda: even(30_000, 10), lambda: even(300_000, 6)),
+    "flights": (flights,),
     "large": (pictures,),
 }
 

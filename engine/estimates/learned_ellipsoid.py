@@ -140,7 +140,7 @@ class Radius:
     radius
         In the units of the axes.
     error
-        Expected squared error in these units: noise, and the square of what shortening takes away.
+        Expected squared error in the unit of the wanted one: noise, and the square of what shortening takes away.
     shortened
         Share of records beyond the radius, by the raw noisy counts; at least 0.
     uncertain
@@ -157,7 +157,7 @@ class Radius:
 
 
 def chosen_radius(
-    counts: Vector, deviation: float, records: float, dimension: int, noise: float, expected: float
+    counts: Vector, deviation: float, records: float, sizes: Vector, noise: float, expected: float
 ) -> Radius:
     """Radius of least predicted error.
 
@@ -169,27 +169,29 @@ def chosen_radius(
         Standard deviation of their noise.
     records
         Number of records, noisy; at least one is taken.
-    dimension
-        Number of features d.
+    sizes
+        Lengths of the axes in the unit of the wanted error, shape (d,).
     noise
         Standard deviation of the noise of an entry of the second moment's sum off its diagonal, for a radius of one.
     expected
         Of :data:`EXPECTED`.
     """
-    edges = ring_edges(dimension)
-    many = max(records, 1.0)
+    dimension = sizes.size
+    edges, many = ring_edges(dimension), max(records, 1.0)
     seen = np.where(counts > _STANDS_OUT * deviation, counts, 0.0)
     middle = edges[:-1] * edges[1:]
     middle[0] = edges[1] ** 2 / 2.0
     # All entries of the matrix, of which those of its diagonal have twice the variance of the others.
-    per_radius = dimension * (dimension + 1.0) * (noise / many) ** 2
+    squares = (sizes * sizes).tolist()
+    size = math.fsum(squares)
+    per_radius = (size * size + math.fsum([each * each for each in squares])) * (noise / many) ** 2
     candidates: list[Radius] = []
     usual = 2.0 * math.sqrt(dimension)
     for place, radius in enumerate(edges[1:].tolist(), start=1):
         near = edges[place:-1] < _NEAR * max(radius, usual)
         taken = np.where(near, counts[place:], seen[place:])
         lost = _lost(np.maximum(middle[place:] - radius * radius, 0.0), taken, deviation * near) / many / dimension
-        error = per_radius * radius**4 + (expected * lost * dimension) ** 2
+        error = per_radius * radius**4 + (expected * lost * size) ** 2
         share = max(math.fsum(counts[place:].tolist()) / many, 0.0)
         candidates.append(Radius(radius, error, share, math.sqrt(len(counts) - place) * deviation / many, lost))
     return min(candidates, key=lambda each: each.error)
@@ -201,20 +203,18 @@ def _lost(weights: Vector, counts: Vector, deviations: Vector) -> float:
     return max(math.fsum((weights * counts).tolist()), noise)
 
 
-def box_error(deviations: Vector, axes: Vector, records: float) -> float:
-    """Expected squared error of the same matrix in the box, in the units of the axes.
+def box_error(deviations: Vector, records: float) -> float:
+    """Expected squared error of the same matrix in the box.
 
     Parameters
     ----------
     deviations
         Root of the standard deviation of the noise of a sum of squares by feature, off the diagonal, such that an entry
-        has the product of two of them; in half widths, shape (d,).
-    axes
-        As learned, in half widths, shape (d,).
+        has the product of two of them; in the unit of the wanted error, shape (d,).
     records
         Number of records, noisy.
     """
-    own = (deviations / axes) ** 2
+    own = deviations**2
     total = math.fsum(own.tolist())
     # Entries of the diagonal have twice the variance of the others.
     return (total * total + math.fsum((own * own).tolist())) / max(records, 1.0) ** 2

@@ -233,7 +233,7 @@ class Learning:
         counts = self.rings.arrays(drawn[-1].released, rows)
         public = self.rings.question.problem.neighbours is Neighbours.REPLACE_ONE
         records = float(rows) if public else math.fsum(counts["counts"][0].tolist())
-        radius = self._radius(counts["counts"][0], float(np.max(counts["counts_standard_deviation"][0])), records)
+        radius = self._radius(counts["counts"][0], float(np.max(counts["counts_standard_deviation"][0])), records, axes)
         return self._told(axes, radius, self._in_box(axes, records), drawn, rows)
 
     def supposed(self, mean: Vector, size: Vector, rows: int) -> Learned:
@@ -260,7 +260,7 @@ class Learning:
         within = gammainc(float(np.sum(variances)) / unit / 2.0, squares / unit / 2.0)
         counts = np.asarray(rows * np.diff(within), np.float64)
         noise = float(np.max(self.rings.design.entry_standard_deviation()))
-        radius = self._radius(counts, noise, float(rows))
+        radius = self._radius(counts, noise, float(rows), axes)
         if self.earlier is not None:
             _, _, of_variance, _ = self.earlier.arrays
             few = self.ellipsoid.extremes(1).entry_standard_deviation()
@@ -268,15 +268,19 @@ class Learning:
             radius = replace(radius, radius=float(np.sqrt(np.median(reached))))
         return self._told(axes, radius, self._in_box(axes, float(rows)), self.blank(rows), rows)
 
-    def _radius(self, counts: Vector, deviation: float, records: float) -> Radius:
+    def _unit(self, axes: LearnedAxes) -> Vector:
+        """Of half widths in the unit of the wanted error, shape (d,), which is that of the axes for correlations."""
+        return 1.0 / axes.axes if self.power == 1.0 else self.weights
+
+    def _radius(self, counts: Vector, deviation: float, records: float, axes: LearnedAxes) -> Radius:
         few = self.ellipsoid.extremes(1).entry_standard_deviation()
         noise = float(few[1, 2] if len(few) > 2 else few[1, 1] / math.sqrt(2.0))
         expected = EXPECTED[self.questions.shape.learn or "covariance"]
-        return chosen_radius(counts, deviation, records, self.weights.size, noise, expected)
+        return chosen_radius(counts, deviation, records, axes.axes * self._unit(axes), noise, expected)
 
     def _in_box(self, axes: LearnedAxes, records: float) -> float:
-        spread = self.box.spread.rows[1:] * math.sqrt(self.box.scale * math.sqrt(0.5))
-        return box_error(spread, axes.axes, records)
+        sizes = self.box.spread.rows[1:] * math.sqrt(self.box.scale * math.sqrt(0.5)) * self._unit(axes)
+        return box_error(sizes, records)
 
     def question(self, loaded: LoadedConfig, learned: Learned) -> Moment:
         """The covariance of records in a learned ellipsoid.

@@ -51,7 +51,8 @@ def test_what_noise_hides_is_taken_for_as_wide_as_the_noise():
 def test_a_radius_weighs_noise_against_what_it_shortens():
     lengths = np.linalg.norm(RNG.normal(size=(20_000, 9)), axis=1)
     radii = [
-        chosen_radius(counted(lengths, 9), 1.0, 20_000, 9, noise, 0.45).radius for noise in (1e-3, 1.0, 100.0, 1e4)
+        chosen_radius(counted(lengths, 9), 1.0, 20_000, np.ones(9), noise, 0.45).radius
+        for noise in (1e-3, 1.0, 100.0, 1e4)
     ]
     assert radii == sorted(radii, reverse=True)
     assert radii[0] >= lengths.max() * 0.8
@@ -60,13 +61,13 @@ def test_a_radius_weighs_noise_against_what_it_shortens():
 
 def test_a_ring_that_noise_made_does_not_move_the_radius():
     counts = counted(np.linalg.norm(RNG.normal(size=(20_000, 9)), axis=1), 9)
-    alone = chosen_radius(counts, 30.0, 20_000, 9, 50.0, 0.45)
+    alone = chosen_radius(counts, 30.0, 20_000, np.ones(9), 50.0, 0.45)
     counts[-2] += 3.9 * 30.0
-    beside = chosen_radius(counts, 30.0, 20_000, 9, 50.0, 0.45)
+    beside = chosen_radius(counts, 30.0, 20_000, np.ones(9), 50.0, 0.45)
     assert beside.radius == alone.radius
     assert beside.shortened > alone.shortened  # the share that is stated has every ring
     counts[-2] += 20_000
-    assert chosen_radius(counts, 30.0, 40_000, 9, 50.0, 0.45).radius > alone.radius
+    assert chosen_radius(counts, 30.0, 40_000, np.ones(9), 50.0, 0.45).radius > alone.radius
 
 
 def test_nearer_bounds_hold_the_records_also_where_noise_hid_how_far_they_spread():
@@ -91,6 +92,15 @@ def test_the_box_has_the_smaller_error_where_records_fill_it_and_are_many():
     deviations = np.ones(4)
     for records, wins in ((10_000, "box"), (10_000, "ellipsoid")):
         scale = 1.0 if wins == "box" else 40.0
-        inside = box_error(deviations * scale, width if wins == "box" else width / 50, records)
-        ellipsoid = chosen_radius(counted(lengths, 4), 3.0, records, 4, 1.0, 0.45).error
+        inside = box_error(deviations * scale / (width if wins == "box" else width / 50), records)
+        ellipsoid = chosen_radius(counted(lengths, 4), 3.0, records, np.ones(4), 1.0, 0.45).error
         assert (inside < ellipsoid) == (wins == "box")
+
+
+def test_the_radius_is_chosen_alike_in_any_unit_and_its_error_is_of_that_unit():
+    lengths = np.sqrt(RNG.chisquare(9, 20_000))
+    one, other = (
+        chosen_radius(counted(lengths, 9), 3.0, 20_000, each, 50.0, 0.45) for each in (np.ones(9), np.full(9, 0.1))
+    )
+    assert one.radius == other.radius
+    assert other.error == pytest.approx(one.error * 0.1**4)
