@@ -151,6 +151,8 @@ def show_report(release_id: str, made: Report) -> None:
     if made.burn_down:
         _markdown(made.burn_down, "what-was-spent", "How the budget was spent")
     get_run_logger().info("Released %s. Report: %s", release_id, made.path)
+    if made.drift is not None:
+        get_run_logger().warning("%s: %s", release_id, made.drift)
 
 
 @_optional

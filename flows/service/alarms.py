@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -35,12 +36,15 @@ from blockveil.flows.runs.verify_flow import DAMAGED
 from blockveil.flows.service import automations, revival
 from blockveil.flows.service.pages import pages, shown_deployments
 from blockveil.flows.service.silence import AT_WORK
+from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.config.deployments_file import LoadedDeployments, NightSection
+from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.plan import budgets
-from blockveil.pipeline.plan.planning import plan_near
+from blockveil.pipeline.plan.planning import plan_near, release_id
 from blockveil.pipeline.releases import catch_up
+from blockveil.pipeline.report import learned_shape
 
 AGAIN = timedelta(minutes=2)
 """How long the server may take to send an alarm, until it is told again; twice as long after each further time."""
@@ -103,6 +107,7 @@ class Alarms:
         self._told: dict[tuple[str, str], list[datetime]] = {}
         self._released: set[str] = set()
         self._low: dict[str, tuple[Any, Alarm | None]] = {}
+        self._drift: dict[str, tuple[str, Alarm | None]] = {}
         self._alive: datetime | None = None
 
     def tell(self, now: datetime) -> None:
@@ -169,6 +174,7 @@ class Alarms:
             is_off = night.paused if deployment is None else not revival.is_active(deployment)
             if night.mode == "release":
                 parts.append((f"the budget of {night.config} is low", partial(self._low_of, night, now)))
+                parts.append((f"the records of {night.config} have moved", partial(self._drift_of, night, now)))
             if night.mode == "release" and not is_off:
                 missing = partial(self._missing, client, night, deployment, now)
                 parts.append((f"{night.config} is released", missing))
@@ -234,6 +240,25 @@ class Alarms:
         if alarm is not None:
             yield alarm
 
+    def _drift_of(self, night: NightSection, now: datetime) -> Iterator[Alarm]:
+        """A newest release whose learned shape shortened more records than its config declares."""
+        loaded = self._loaded.configs[night.config]
+        shape, ledger = loaded.config.query.geometries.get("geometry"), Ledger(loaded.ledger_url)
+        if getattr(shape, "shortened_at_most", None) is None or not ledger.exists():
+            return
+        charges = catch_up.charges_of(ledger, loaded.config.release)
+        day = catch_up.last_released(charges, now.date() + timedelta(days=1))
+        if day is None:
+            return
+        newest = release_id(loaded.config, day)
+        if self._drift.get(night.config, ("",))[0] != newest:
+            text = _drift(loaded.output_root / f"{newest}.json")
+            alarm = None if text is None else Alarm(f"{newest}/drift", f"{newest}: {text}")
+            self._drift[night.config] = newest, alarm
+        _, alarm = self._drift[night.config]
+        if alarm is not None:
+            yield alarm
+
     def _missing(
         self, client: SyncPrefectClient, night: NightSection, deployment: DeploymentResponse | None, now: datetime
     ) -> Iterator[Alarm]:
@@ -255,6 +280,16 @@ class Alarms:
             if ids[day] not in self._released and _is_missing(run, newer, planned_here=at >= self._began):
                 text = f"{ids[day]} is not released. {_stands(run)}"
                 yield Alarm(f"{ids[day]}/missing", text, None if run is None else run.id)
+
+
+def _drift(pointer: Path) -> str | None:
+    """Warning of a release about its learned shape; None where it has none, or was withdrawn or removed."""
+    try:
+        return learned_shape.drift(open_release(pointer).attributes)
+    except StoreError as error:
+        if error.passes:
+            raise
+        return None
 
 
 def _of_try(run: FlowRun, what: str) -> str:

@@ -16,6 +16,7 @@ from blockveil.pipeline.config.fields import (
     Label,
     Length,
     LocalPath,
+    Number,
     Section,
     refusal,
     rule,
@@ -130,6 +131,10 @@ class BoxGeometry(Section):
     learn_bounds: Literal[True] | None = None
     """whether nearer bounds are learned first, from counts by powers of two and by digits: for columns of which nobody
     knows more than bounds that are far too wide"""
+    # It is left out of every description of the config: a night may be finished, and learned from, with another value.
+    shortened_at_most: Annotated[Number, Field(gt=0, lt=1)] | None = Field(default=None, exclude=True)
+    """the share of records that a learned shape may shorten; a night that shortens more is released and warns in its
+    report, its log and an alarm; no noise or charge depends on it"""
     features: Annotated[
         tuple[BoxFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
     ]
@@ -155,6 +160,16 @@ class BoxGeometry(Section):
                 "not read from a file, or pinned without one",
                 "Bounds that a release gave are those of a file, with its digest and its release",
                 "Name the file, or leave bounds, bounds_sha256 and bounds_release out",
+            )
+
+    @rule
+    def _only_learned_shapes_shorten(self) -> None:
+        if self.shortened_at_most is not None and self.learn is None:
+            raise refusal(
+                "shortened_at_most",
+                f"{self.shortened_at_most!r} without learn",
+                "Only a shape that is learned shortens records",
+                'Add learn = "correlation" or "covariance", or leave shortened_at_most out',
             )
 
     def spans(self) -> tuple[Span, ...]:

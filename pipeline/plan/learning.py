@@ -382,6 +382,7 @@ class Learning:
             "lost": 0.0 if stays else radius.lost,
             "expected_squared_error": {"box": in_box, "ellipsoid": radius.error},
             "declared": self.questions.stated_shape(),
+            **self.questions.stated_limit(),
             **({} if self.earlier is None else {"earlier": self.earlier.plain}),
             "stages": {
                 each.stage.name: {

@@ -164,6 +164,11 @@ class LearningQuestions:
         stated = self.shape.model_dump(mode="json", exclude_none=True)
         return stated | ({} if self.shape.bounds is None else {"bounds": "file"})
 
+    def stated_limit(self) -> dict[str, float]:
+        """The share of records that may be shortened, as a release states it; empty where the config declares none."""
+        limit = self.shape.shortened_at_most
+        return {} if limit is None else {"shortened_at_most": limit}
+
     def stated(self, question: TotalsQuestion | CellsQuestion | ColumnHistograms) -> dict[str, Any]:
         """A pilot, histograms or the rings as a release states queries."""
         if isinstance(question, ColumnHistograms):

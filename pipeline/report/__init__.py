@@ -58,6 +58,8 @@ class Report:
         Picture of the budget spent so far; None where no ledger was asked.
     model
         Training curve and card of the model that it has trained, for a run page; empty where there is none.
+    drift
+        Warning that its learned shape shortened more records than declared; None where there is nothing to say.
     """
 
     path: Path
@@ -72,6 +74,7 @@ class Report:
     budget: Rows
     spent: Picture | None = None
     model: str = ""
+    drift: str | None = None
 
     @property
     def heat_map(self) -> str:
@@ -184,6 +187,7 @@ def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Repo
         list(budget),
         balance.spent,
         training_curve.trained(found),
+        found.drift,
     )
     save(data, content)
     save(path, text)

@@ -101,6 +101,11 @@ class Facts:
         """Whether the parts of the cluster that computed it talked to each other without encryption."""
         return bool(self.attributes.get("computed_in_clear", False))
 
+    @property
+    def drift(self) -> str | None:
+        """Warning that its learned shape shortened more records than declared; None where there is nothing to say."""
+        return learned_shape.drift(self.attributes)
+
     @cached_property
     def correlation(self) -> Estimate | None:
         """Correlations of a covariance as :attr:`.Release.correlation` has them; None where it has none."""
@@ -164,8 +169,7 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
     lines += [*directions_line(facts), *after.sentence(facts.attributes.get("error") or {})]
     if not facts.reliable:
         lines.append(("Warning", "the noisy count is close to zero: ratios to it, such as means, are meaningless here"))
-    if facts.in_clear:
-        lines.append(("Warning", IN_CLEAR))
+    lines += [("Warning", text) for text in (IN_CLEAR if facts.in_clear else None, facts.drift) if text is not None]
     return lines
 
 

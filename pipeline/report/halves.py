@@ -72,6 +72,7 @@ def for_the_reader(facts: Facts, budget: Rows, spent: Picture | None, sources: S
         *([sourced(out, warning(found.finding(facts)))] if facts.nothing else []),
         *([warning(found.UNRELIABLE)] if not facts.reliable else []),
         *([warning(found.IN_CLEAR)] if facts.in_clear else []),
+        *([] if facts.drift is None else [sourced("learned", warning(facts.drift))]),
         _promise(facts, places[TOGETHER], sources),
         *([sourced(sources.of("What was trained?"), *model)] if model else []),
         part("What stands out from the noise?", *_findings(facts)),

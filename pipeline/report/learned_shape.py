@@ -7,6 +7,9 @@ from typing import Any
 
 from blockveil.pipeline.base.written_numbers import number
 
+_SURE = 2.0
+"""Standard deviations of its noise by which a share exceeds the declared one before anybody is told."""
+
 
 def asked(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The query as it was declared: where a night learned its shape, with the box of its config."""
@@ -32,3 +35,17 @@ def lines(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
             "include what that is expected to take",
         )
     ]
+
+
+def drift(attributes: Mapping[str, Any]) -> str | None:
+    """Warning that the learned shape shortened more records than declared; None where noise alone may exceed that."""
+    learned = attributes.get("learned", {})
+    limit = learned.get("shortened_at_most")
+    if limit is None or learned["shortened"] - limit <= _SURE * learned["shortened_standard_deviation"]:
+        return None
+    share, deviation = 100.0 * learned["shortened"], 100.0 * learned["shortened_standard_deviation"]
+    return (
+        f"The learned ellipsoid shortened {number(share)} % of the records, with noise of standard deviation "
+        f"{number(deviation)} %. query.geometry.shortened_at_most declares {number(100.0 * limit)} % at most. Check "
+        "whether records or their units have changed. If they are as expected, raise that share."
+    )

@@ -38,6 +38,7 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "folder": folder,
             "reliable": facts.reliable,
             "computed_in_clear": facts.in_clear,
+            "drift": facts.drift,
             "guarantee": _guarantee(facts),
             "mechanism": a["mechanism"],
             "query": a["query"],

@@ -29,6 +29,7 @@ _LINES = {
     "Deviation shown": "mechanism",
     "Sensitivity": "mechanism.sensitivity, mechanism.sensitivity_exact",
     "Noise": "mechanism.scale, mechanism.grid",
+    "Shape": "learned",
     "Beyond the noise": "mechanism.not_in_standard_deviations",
     "Rounding": "error.rounding",
     "Rounding of equal records": "error.rounding_of_equal_records",

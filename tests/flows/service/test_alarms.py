@@ -1,6 +1,6 @@
 """What there is to tell is decided by states of now, told once by all who start runs, and again until it was sent."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -20,6 +20,7 @@ from prefect.states import (
 
 from blockveil.flows.runs.steps import TRIED_AGAIN
 from blockveil.flows.service import alarms, automations, runner
+from blockveil.pipeline.base.errors import StoreError, StoreUnreachable
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import State
 from blockveil.pipeline.ledger.database import Unreachable
@@ -67,6 +68,14 @@ class Site:
     def another(self, began=AT - timedelta(days=1)):
         """Another worker, or the service after a restart."""
         return alarms.Alarms(self.loaded, began)
+
+    def declares(self, share):
+        """Nights learn, and declare how many records may be shortened."""
+        path = self.loaded.root / "people.toml"
+        learns = f'origin = "midpoint"\nlearn = "correlation"\nshortened_at_most = {share}'
+        path.write_text(path.read_text().replace('origin = "midpoint"', learns))
+        self.loaded = load_deployments(self.loaded.root)
+        self.teller = self.another()
 
     def client(self, **_):
         return self
@@ -201,6 +210,52 @@ class TestWhatIsTold:
 
     def test_a_budget_of_which_nothing_was_released_is_not_nearly_spent(self, site, monkeypatch):
         monkeypatch.setattr(alarms.budgets, "nights_left", lambda *_: 0)
+        assert site.at(1) == {}
+
+    def test_a_release_that_shortened_more_records_than_declared_is_told_of_once(self, site, monkeypatch):
+        shares, opened = {AT.date(): 0.08, AT.date() + timedelta(days=1): 0.04}, []
+        site.declares(0.05)
+        site.charges = {AT.date(): State.RELEASED}
+        monkeypatch.setattr(alarms.budgets, "nights_left", lambda *_: 99)
+
+        def open_release(pointer):
+            opened.append(pointer)
+            share = shares[date.fromisoformat(pointer.stem)]
+            stated = {"shortened_at_most": 0.05, "shortened": share, "shortened_standard_deviation": 0.01}
+            return SimpleNamespace(attributes={"learned": stated})
+
+        monkeypatch.setattr(alarms, "open_release", open_release)
+        [(message, to)] = site.at(1).items()
+        assert message.startswith(f"{RELEASE}: The learned ellipsoid shortened 8 % of the records")
+        assert to == BOTH
+        assert site.at(2) == {}
+        assert opened == [site.loaded.configs["people"].output_root / f"{RELEASE}.json"]
+        assert site.at(3, site.another()) == {}
+        site.charges[AT.date() + timedelta(days=1)] = State.RELEASED
+        assert site.at(24 * 60) == {}
+        assert len(opened) == 3
+
+    @pytest.mark.parametrize(("passes", "tries"), [(False, 1), (True, 3)])
+    def test_a_release_that_cannot_be_read_is_looked_at_again_where_that_may_pass(
+        self, site, monkeypatch, passes, tries
+    ):
+        opened = []
+
+        def open_release(pointer):
+            opened.append(pointer)
+            raise (StoreUnreachable if passes else StoreError)("It", "is not", "there")
+
+        site.declares(0.05)
+        site.charges = {AT.date(): State.RELEASED}
+        monkeypatch.setattr(alarms.budgets, "nights_left", lambda *_: 99)
+        monkeypatch.setattr(alarms, "open_release", open_release)
+        assert site.at(1) == site.at(2) == site.at(3) == {}
+        assert len(opened) == tries
+
+    def test_no_release_is_read_where_no_share_is_declared(self, site, monkeypatch):
+        site.charges = {AT.date(): State.RELEASED}
+        monkeypatch.setattr(alarms.budgets, "nights_left", lambda *_: 99)
+        monkeypatch.setattr(alarms, "open_release", lambda _: pytest.fail("it is read"))
         assert site.at(1) == {}
 
     def test_a_ledger_that_is_away_holds_back_no_other_alarm(self, site):
