@@ -7,6 +7,7 @@ committed, with zeros for the integers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from zarr.storage import MemoryStore
 
 from blockveil.pipeline.base.canonical import TIME_OF_DAY, canonical_json
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.foreign_files import MOST_METADATA
 from blockveil.pipeline.data import zarr_arrays
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Charge
@@ -26,6 +28,12 @@ from blockveil.pipeline.releases import outputs
 
 _MOST_ENTRIES = 2**20
 """Entries of an answer up to which its arrays are built: about a second. Larger ones differ in nothing but size."""
+
+_LONGEST = "-2.2250738585072014e-308"[:-2]
+"""As long with its quotes as the longest float."""
+
+_MORE = 2**14
+"""Bytes of a file of attributes beside those that are known beforehand: its digest, its signature and its frame."""
 
 _MOST_BESIDE = 2**18
 """The same of shapes that a night may learn, which differ from its own in nothing but scales: a fifth of that."""
@@ -50,7 +58,10 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
     try:
         for each in _last_stages(plan):
             arrays = _stand_in(each, dataset.rows, _MOST_ENTRIES if each is plan else _MOST_BESIDE)
-            stated += canonical_json(outputs.attributes(each, charge, arrays, dataset))
+            attributes = outputs.attributes(each, charge, arrays, dataset)
+            stated += canonical_json(attributes)
+            if each.learned is not None:
+                _require_readable(attributes, len(plan.columns))
             _create({**arrays, **_first_stages(plan, dataset.rows)})
     except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
         raise ConfigError(
@@ -82,6 +93,26 @@ def require_no_time_of_day(stated: bytes) -> None:
             "No release holds a time of day, since a resumed run writes the same bytes",
             "Leave the time out of names, texts and values of the config, or write it in another form",
         )
+
+
+def _require_readable(attributes: Mapping[str, Any], features: int) -> None:
+    """Refuse what no reader would open, however long the numbers become that first stages give."""
+    written = json.dumps({"attributes": _with_long_numbers(attributes)}, indent=2)
+    if len(written) + _MORE > MOST_METADATA:
+        raise ConfigError(
+            f"query.geometry.learn with {features:,} features",
+            f"A release states the shapes of all stages in one file of at most {MOST_METADATA:,} bytes",
+            "Declare fewer features, give them shorter names, or leave learn out",
+        )
+
+
+def _with_long_numbers(value: Any) -> Any:
+    """The same with a text of the same length as the longest number in place of each float."""
+    if isinstance(value, Mapping):
+        return {key: _with_long_numbers(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_long_numbers(each) for each in value]
+    return _LONGEST if isinstance(value, float) else value
 
 
 def _last_stages(plan: Plan) -> list[Plan]:
