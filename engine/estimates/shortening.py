@@ -30,9 +30,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockveil.engine.estimates.matrices import CovarianceEstimates, Estimate, divisor_of
 from blockveil.engine.records.geometry import Vector
+
+Places = NDArray[np.intp]
 
 UNSEEN = 0.25
 """Share of a variance that may hide in the noise of all rings."""
@@ -92,6 +95,64 @@ class Shortening:
 
 
 @dataclass(frozen=True, eq=False)
+class TakenByFeature:
+    """Errors that shortening adds to any entries of a covariance, from numbers by feature.
+
+    Attributes
+    ----------
+    variances
+        What is taken of variances, raw units squared, shape (d,).
+    sizes
+        Standard deviations in which covariances are correlations, raw units, shape (d,).
+    share
+        Share of records that are shortened, as of :class:`Shortening`.
+    """
+
+    variances: Vector
+    sizes: Vector
+    share: float
+
+    @classmethod
+    def of(cls, variances: Vector, share: float, released: Vector) -> TakenByFeature:
+        """From what is taken of variances.
+
+        Parameters
+        ----------
+        variances
+            As of :meth:`Shortening.taken`.
+        share
+            As of :class:`Shortening`.
+        released
+            Variances as released, shape (d,).
+        """
+        sizes = np.sqrt(np.maximum(np.maximum(released, variances), np.finfo(np.float64).tiny))
+        return cls(variances, sizes, share)
+
+    @property
+    def means(self) -> Vector:
+        """Standard deviations of means, raw units, shape (d,)."""
+        found: Vector = _OF_MEANS * np.sqrt(self.variances) * np.sqrt(self.share)
+        return found
+
+    def at(self, rows: Places, columns: Places, covariance: Vector) -> tuple[Vector, Vector]:
+        """Standard deviations of covariances, and of the same if these were zero; of a zero variance nothing is taken.
+
+        Parameters
+        ----------
+        rows, columns
+            Features of each entry, in shapes that give the one of the entries.
+        covariance
+            Entries as released.
+        """
+        root, same = np.sqrt(self.variances), rows == columns
+        correlation = covariance / self.sizes[columns] / self.sizes[rows]
+        part = np.minimum(1.0, np.hypot(_ANY, _OF_CORRELATION * correlation))
+        largest = root[rows] * root[columns]
+        found: Vector = largest * np.where(same, 1.0, part)
+        return found, np.where(same, 0.0, largest * _ANY)
+
+
+@dataclass(frozen=True, eq=False)
 class TakenByShortening:
     """Errors that shortening adds to a covariance, raw units.
 
@@ -125,14 +186,9 @@ class TakenByShortening:
         shift
             Means about the point of the second moment, shape (d,).
         """
-        own = np.sqrt(np.maximum(np.maximum(np.diagonal(covariance), variances), np.finfo(np.float64).tiny))
-        correlation = covariance / own / own[:, None]
-        part = np.minimum(1.0, np.hypot(_ANY, _OF_CORRELATION * correlation))
-        np.fill_diagonal(part, 1.0)
-        root = np.sqrt(variances)
-        largest, means = np.outer(root, root), _OF_MEANS * root * np.sqrt(share)
-        covariances, unrelated = largest * part, largest * _ANY
-        np.fill_diagonal(unrelated, 0.0)
+        by_feature = TakenByFeature.of(variances, share, np.diagonal(covariance))
+        along, means = np.arange(variances.size), by_feature.means
+        covariances, unrelated = by_feature.at(along[:, None], along, covariance)
         moved = np.outer(np.abs(shift), means)
         return cls(means, covariances, covariances + moved + moved.T, unrelated)
 

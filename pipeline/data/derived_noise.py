@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
+from blockveil.pipeline.data.zarr_arrays import CHUNK_SIDE, ArrayLikeOnDisk
 
 if TYPE_CHECKING:  # what only checks a release computes none of them, and imports the engine for nothing
     from blockveil.engine.estimates.blocks import CovarianceHead
     from blockveil.engine.estimates.rounding_error import RoundingError
+    from blockveil.engine.estimates.shortening import TakenByFeature
     from blockveil.engine.noise.entry_noise import EntryNoise
 
 Array = NDArray[np.float64]
@@ -33,6 +35,13 @@ covariance with the count first), the factor beside the diagonal, what a step st
 column; and errors by rounding in coordinates, by row and by column, with what products add (:mod:`.rounding_error`)."""
 
 
+SHORTENED = "shortened_variance"
+"""Array of a release in a learned ellipsoid: what shortening is expected to take of each variance."""
+
+_SHARES = "shortened", "shortened_standard_deviation"
+_MOST_SHARE = 1e9
+"""Larger ones are no shares, however noisy."""
+
 _OF_RATIO = ("count", "count_standard_deviation", "mean", "mean_standard_deviation")
 
 
@@ -47,10 +56,18 @@ class DerivedDeviations:
         Arrays of the release.
     origin
         Public origin of the records; of a covariance.
+    shortened
+        Share of records that were shortened to a learned ellipsoid; None where its shape was declared.
     """
 
-    def __init__(self, matrix: ArrayLikeOnDisk, stated: Mapping[str, ArrayLikeOnDisk], origin: Array | None) -> None:
-        self._matrix, self._stated, self._origin = matrix, stated, origin
+    def __init__(
+        self,
+        matrix: ArrayLikeOnDisk,
+        stated: Mapping[str, ArrayLikeOnDisk],
+        origin: Array | None,
+        shortened: float | None = None,
+    ) -> None:
+        self._matrix, self._stated, self._origin, self._share = matrix, stated, origin, shortened
         self.shape: tuple[int, ...] = tuple(int(length) for length in matrix.shape)
         self.dtype = np.dtype(np.float64)
 
@@ -82,7 +99,12 @@ class DerivedDeviations:
         from blockveil.engine.estimates.blocks import covariance_deviation
 
         moved = np.outer(self._head.shift[slice(*rows)], self._head.shift[slice(*columns)])
-        return covariance_deviation(value + moved, own, self._head, rows, columns)
+        noise = covariance_deviation(value + moved, own, self._head, rows, columns)
+        if self._taken is None:
+            return noise
+        down, across = np.arange(*rows)[:, None], np.arange(*columns)
+        found: Array = np.hypot(noise, self._taken.at(down, across, value)[0])
+        return found
 
     def _read(self, name: str) -> Array:
         return np.asarray(self._stated[name][...], np.float64)
@@ -91,6 +113,15 @@ class DerivedDeviations:
         """Of noise and rounding together, in coordinates."""
         found = self._noise.standard_deviations(rows, columns)
         return found if self._rounding is None else self._rounding.beside(found, rows, columns)
+
+    @cached_property
+    def _taken(self) -> TakenByFeature | None:
+        """What shortening records to a learned ellipsoid is expected to take."""
+        if self._share is None:
+            return None
+        from blockveil.engine.estimates.shortening import TakenByFeature
+
+        return TakenByFeature.of(self._read(SHORTENED), self._share, diagonal_of(self._matrix))
 
     @cached_property
     def _rounding(self) -> RoundingError | None:
@@ -140,7 +171,26 @@ def derived(arrays: Mapping[str, ArrayLikeOnDisk], attributes: Mapping[str, Any]
     origin = np.asarray(attributes.get("origin", ()), np.float64) if kind == "covariance" else None
     if origin is not None and origin.shape != arrays[kind].shape[:1]:
         return {}
-    return {f"{kind}_standard_deviation": DerivedDeviations(arrays[kind], arrays, origin)}
+    share = _shortened(attributes) if SHORTENED in arrays else None
+    if SHORTENED in arrays and share is None:
+        return {}
+    return {f"{kind}_standard_deviation": DerivedDeviations(arrays[kind], arrays, origin, share)}
+
+
+def _shortened(attributes: Mapping[str, Any]) -> float | None:
+    """Share of shortened records, and once its noise; None where it is not stated as a release states it."""
+    learned = attributes.get("learned")
+    stated = [learned.get(key) for key in _SHARES] if isinstance(learned, dict) else []
+    parts = [float(each) for each in stated if isinstance(each, int | float) and 0.0 <= each <= _MOST_SHARE]
+    return sum(parts) if len(parts) == len(_SHARES) else None
+
+
+def diagonal_of(array: ArrayLikeOnDisk) -> Array:
+    """Diagonal of a square array that is read by tiles, shape (d,)."""
+    length = int(array.shape[0])
+    ends = [*range(0, length, CHUNK_SIDE), length]
+    parts = (slice(*span) for span in pairwise(ends))
+    return np.concatenate([np.diagonal(np.asarray(array[part, part], np.float64)) for part in parts])
 
 
 def _fits(arrays: Mapping[str, ArrayLikeOnDisk], kind: str) -> bool:
@@ -155,6 +205,8 @@ def _fits(arrays: Mapping[str, ArrayLikeOnDisk], kind: str) -> bool:
         wanted |= {BY_ROW: (rows + 1,), **of_ratio}
     if BY_COLUMN in arrays or rows != columns:
         wanted |= {BY_COLUMN: (columns,), COLUMN_UNITS: (columns,)}
+    if SHORTENED in arrays:
+        wanted |= {SHORTENED: (rows,)}
     if SECOND_ORDER in arrays:
         wanted |= {SECOND_ORDER: (), ROUNDING_BY_ROW: wanted[BY_ROW]}
         wanted |= {ROUNDING_BY_COLUMN: (columns,)} if BY_COLUMN in wanted else {}

@@ -18,6 +18,7 @@ import numpy as np
 from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.data.derived_noise import diagonal_of
 from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import WITHDRAWN
@@ -114,20 +115,17 @@ def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> Earl
         return None
     if learned["lost"] > MOST_LOST:
         return None
-    mean, matrix, both = (np.asarray(arrays[name][...], np.float64) for name in _ARRAYS)
-    taken = np.asarray(arrays["shortened_variance"][...], np.float64)
+    mean, taken = (np.asarray(arrays[name][...], np.float64) for name in ("mean", "shortened_variance"))
+    variances, both = (diagonal_of(arrays[f"covariance{error}"]) for error in ("", "_standard_deviation"))
     # Stated errors hold what shortening is expected to take; they are to follow the noise.
-    noise = np.maximum(np.sqrt(np.maximum(np.diagonal(both) ** 2 - taken**2, 0.0)), _LEAST_NOISE * taken)
-    numbers = zip(mean.tolist(), np.diagonal(matrix).tolist(), noise.tolist(), taken.tolist(), strict=True)
+    noise = np.maximum(np.sqrt(np.maximum(both**2 - taken**2, 0.0)), _LEAST_NOISE * taken)
+    numbers = zip(mean.tolist(), variances.tolist(), noise.tolist(), taken.tolist(), strict=True)
     return EarlierShape(earlier_id, digest, tuple(numbers))
 
 
 def is_withdrawn(ledger: Ledger, release_id: str) -> bool:
     """Whether a release was withdrawn; raises LedgerError where the ledger cannot be read."""
     return any(entry.kind == WITHDRAWN for entry in ledger.history(release_id=release_id))
-
-
-_ARRAYS = "mean", "covariance", "covariance_standard_deviation"
 
 
 def _newest(ledger: Ledger, loaded: LoadedConfig, release_id: str) -> tuple[str, str] | None:

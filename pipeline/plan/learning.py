@@ -138,8 +138,6 @@ class Learning:
         CannotCalibrate
             A stage cannot meet its share, or the samplers of all leave no room for them.
         """
-        if boxed.work(questions.asked.rows_at_most).blocked:
-            raise NotApplicable("query.geometry.learn is for answers that are held whole; declare fewer features")
         if not isinstance(mechanism, ShapedGaussian) or mechanism.importance.aim == "weights":
             raise NotApplicable(
                 'query.geometry.learn needs mechanism.kind = "shaped-gaussian" with optimise_for = "relative-error" or '

@@ -13,6 +13,7 @@ from blockveil.engine.answers.layout import Tile
 from blockveil.engine.estimates import blocks as block_estimates
 from blockveil.engine.estimates.blocks import CovarianceHead
 from blockveil.engine.estimates.rounding_error import RoundingError
+from blockveil.engine.estimates.shortening import Shortening, TakenByFeature
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates
 from blockveil.pipeline.data import derived_noise
@@ -20,6 +21,11 @@ from blockveil.pipeline.questions.arrays import ReleaseArrays
 
 Block = tuple[str, tuple[slice, ...], NDArray[Any]]
 """Name of an array, where in it, and values."""
+
+_OF_MEANS = "mean_standard_deviation"
+
+_PART = 128
+"""Features at once whose variances have their noise looked at: of the products with each other they need few."""
 
 
 @dataclass(frozen=True)
@@ -252,4 +258,64 @@ class CovarianceBlocks(_Stated):
         rows, columns = ((max(low, 1) - 1, high - 1) for low, high in (tile.rows, tile.columns))
         inner = released[int(tile.rows[0] == 0) :, int(tile.columns[0] == 0) :]
         found = block_estimates.covariance_block(inner, self._design, self._head, rows, columns)
+        self._see(found, self._head, rows, columns)
         yield from self._mirrored(rows, columns, found)
+
+    def _see(
+        self, value: NDArray[np.float64], head: CovarianceHead, rows: tuple[int, int], columns: tuple[int, int]
+    ) -> None:
+        """Look at a block on its way into the release; nothing follows from it."""
+
+
+class ShortenedCovarianceBlocks(CovarianceBlocks):
+    """A covariance in a learned ellipsoid: what shortening takes follows from all variances, and comes last."""
+
+    def __init__(
+        self,
+        large: Large,
+        axes: ReleaseArrays,
+        design: NoiseDesign,
+        coordinates: Coordinates,
+        public_count: int | None,
+        rounding: RoundingError | None,
+        shortening: Shortening,
+    ) -> None:
+        super().__init__(large, axes, design, coordinates, public_count, rounding)
+        self._shortening, (width, _) = shortening, large.shape
+        self._variances, self._noise = np.full(width, np.nan), np.full(width, np.nan)
+
+    def small(self, first: Mapping[Tile, Released]) -> ReleaseArrays:
+        """Count and mean; the error of the mean comes last."""
+        found = dict(super().small(first))
+        self._of_means = found.pop(_OF_MEANS)
+        return found
+
+    def last(self) -> ReleaseArrays:
+        """What shortening takes of each variance, and the error of the mean."""
+        taken = self._shortening.taken(self._variances, self._noise)
+        by_feature = TakenByFeature.of(taken, self._shortening.share, self._variances)
+        noise, axes = self._of_means
+        return {"shortened_variance": (taken, axes), _OF_MEANS: (np.hypot(noise, by_feature.means), axes)}
+
+    def _see(
+        self, value: NDArray[np.float64], head: CovarianceHead, rows: tuple[int, int], columns: tuple[int, int]
+    ) -> None:
+        """Keep variances and their noise; each tile on the diagonal has its own, so that threads share none."""
+        if rows != columns:
+            return
+        self._variances[slice(*rows)] = np.diagonal(value)
+        for start in range(rows[0], rows[1], _PART):
+            part = start, min(start + _PART, rows[1])
+            inside = slice(part[0] - rows[0], part[1] - rows[0])
+            moved = np.outer(head.shift[slice(*part)], head.shift[slice(*part)])
+            own = self._own_noise(head, part)
+            deviation = block_estimates.covariance_deviation(value[inside, inside] + moved, own, head, part, part)
+            self._noise[slice(*part)] = np.diagonal(deviation)
+
+    def _own_noise(self, head: CovarianceHead, part: tuple[int, int]) -> NDArray[np.float64]:
+        """Standard deviations of the noise of products of some features with each other, raw units."""
+        inner, back = (part[0] + 1, part[1] + 1), head.back[slice(*part)]
+        noise = self._design.standard_deviations(inner, inner)
+        noise = noise if self._rounding is None else self._rounding.beside(noise, inner, inner)
+        found: NDArray[np.float64] = np.outer(back, back) * noise
+        return found

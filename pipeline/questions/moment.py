@@ -23,7 +23,13 @@ from blockveil.engine.sensitivity.reach import largest_entries
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.query_sections import MomentSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.blocks import Blocks, CovarianceBlocks, Large, SecondMomentBlocks
+from blockveil.pipeline.questions.blocks import (
+    Blocks,
+    CovarianceBlocks,
+    Large,
+    SecondMomentBlocks,
+    ShortenedCovarianceBlocks,
+)
 from blockveil.pipeline.questions.question import (
     Answer,
     additive,
@@ -227,7 +233,10 @@ class MomentAnswer:
         axes: ReleaseArrays = {"feature": (text(features), ("feature",))}
         if not self.question.lead:
             return SecondMomentBlocks(large, axes, self.design, coordinates, self.question.rounding)
-        return CovarianceBlocks(large, axes, self.design, coordinates, self._public_count(rows), self.question.rounding)
+        count, rounding, shortening = self._public_count(rows), self.question.rounding, self.question.shortening
+        if shortening is None:
+            return CovarianceBlocks(large, axes, self.design, coordinates, count, rounding)
+        return ShortenedCovarianceBlocks(large, axes, self.design, coordinates, count, rounding, shortening)
 
     def _public_count(self, rows: int) -> int | None:
         return rows if self.question.problem.neighbours is Neighbours.REPLACE_ONE else None

@@ -26,7 +26,8 @@ from blockveil.engine.estimates.bands import (
 )
 from blockveil.engine.estimates.ratios import RatioErrors
 from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
-from blockveil.pipeline.report.released_moments import deviations_of_noise, mixed
+from blockveil.pipeline.report.noise_apart import NoiseApart
+from blockveil.pipeline.report.released_moments import mixed
 
 _RATE = re.compile(r"(?:Laplace|K-norm) of rate (\d+)/(\d+)")
 _TOGETHER = re.compile(r"K-norm of rate \d+/\d+, (largest|length) of (\d+) entries")
@@ -100,7 +101,7 @@ class NoiseAlone:
         """Errors of a covariance, which is a ratio; None where entries have the noise that is stated."""
         if self.matrix.kind != "covariance":
             return None
-        return self.means if self._of_noise is None else self._ratios_with(self._of_noise[2])
+        return self.means if self._of_noise is None else self._ratios_with(self._of_noise.means)
 
     @cached_property
     def means(self) -> RatioErrors | None:
@@ -145,7 +146,7 @@ class NoiseAlone:
     def reach(self, rows: NDArray[np.intp], columns: NDArray[np.intp], signal: Array, deviation: Array) -> Array:
         """How far from zero noise alone takes entries at some places, in the unit of the answer."""
         # Of what is zero shortening takes nothing: that it is zero is judged by less than its error.
-        beside = deviation if self._of_noise is None else self._of_noise[1][rows, columns]
+        beside = deviation if self._of_noise is None else self._of_noise.at(rows, columns, signal, deviation)[1]
         linear, rest = self.parts(rows, columns, signal, beside)
         found: Array = self.band * linear + rest
         return found
@@ -153,12 +154,14 @@ class NoiseAlone:
     @property
     def own_noise(self) -> Array:
         """Standard deviations of the diagonal by noise alone, shape (d,)."""
-        found: Array = self.matrix.diagonal("deviation") if self._of_noise is None else np.diagonal(self._of_noise[0])
-        return found
+        return self.matrix.diagonal("deviation") if self._of_noise is None else self._of_noise.diagonal
 
-    def noise(self, tile: EntriesTile, deviation: Array) -> Array:
-        """Standard deviations of a block by noise alone, of those that it states."""
-        return deviation if self._of_noise is None else self._of_noise[0][slice(*tile.rows), slice(*tile.columns)]
+    def noise(self, tile: EntriesTile, value: Array, deviation: Array) -> Array:
+        """Standard deviations of a block by noise alone, of its entries and the deviations that it states."""
+        if self._of_noise is None:
+            return deviation
+        rows, columns = np.arange(*tile.rows)[:, None], np.arange(*tile.columns)
+        return self._of_noise.at(rows, columns, value, deviation)[0]
 
     def parts(
         self, rows: NDArray[np.intp], columns: NDArray[np.intp], signal: Array, deviation: Array
@@ -169,8 +172,8 @@ class NoiseAlone:
         return self.ratio.parts(rows, columns, signal, deviation)
 
     @cached_property
-    def _of_noise(self) -> tuple[Array, Array, Array] | None:
-        return deviations_of_noise(self.matrix.release) if self.matrix.kind == "covariance" else None
+    def _of_noise(self) -> NoiseApart | None:
+        return NoiseApart.of(self.matrix) if self.matrix.kind == "covariance" else None
 
     @property
     def _mechanism(self) -> dict[str, Any]:

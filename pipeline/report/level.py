@@ -175,8 +175,9 @@ def _off_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone) -> float:
     ratio = alone.ratio
     assert ratio is not None  # noqa: S101 - as above
     first = type(ratio)(ratio.shift[: few[1]], ratio.sums[: few[1]], ratio.count, ratio.band)
-    noise = alone.noise(EntriesTile(few, few, False), matrix.deviation(few, few))
-    own = np.sqrt(np.maximum(noise**2 - first.shared(matrix.value(few, few)), 0.0))
+    value = matrix.value(few, few)
+    noise = alone.noise(EntriesTile(few, few, False), value, matrix.deviation(few, few))
+    own = np.sqrt(np.maximum(noise**2 - first.shared(value), 0.0))
     size = np.sqrt(np.diagonal(own))
     np.fill_diagonal(own, 0.0)
     # Steps of the noise are rounded up by at most a part in 65,000.

@@ -15,6 +15,7 @@ from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
 from blockveil.engine.estimates.shortening import TakenByShortening
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report.matrix import Shown
+from blockveil.pipeline.report.noise_apart import less
 
 MOST_FEATURES = 1000
 """Errors of derived statistics take a few numbers for each pair of pairs of features."""
@@ -96,26 +97,13 @@ def taken_by_shortening(release: Shown) -> TakenByShortening:
     return TakenByShortening.of(variances, share, covariance, mean - origin)
 
 
-def deviations_of_noise(release: Shown) -> tuple[Array, Array, Array] | None:
-    """Deviations by noise of covariances, the same if these were zero, and of means; None where they are as stated.
-
-    Shapes (d, d), (d, d) and (d,). Of covariances that are zero shortening takes little.
-    """
-    if "shortened_variance" not in release.arrays:
-        return None
-    taken, stated = taken_by_shortening(release), np.asarray(release.arrays["covariance_standard_deviation"][...])
-    noise = _less(stated, taken.covariances)
-    of_means = _less(np.asarray(release.arrays["mean_standard_deviation"][...], np.float64), taken.means)
-    return noise, np.hypot(noise, taken.unrelated), of_means
-
-
 def _beside(release: Shown, matrix: Array, deviation: Array, origin: Array) -> NoisyMoments:
     """With noise apart from what shortening records to a learned ellipsoid is expected to take."""
     of_mean, variances = (
         np.asarray(release.arrays[name][...], np.float64) for name in ("mean_standard_deviation", "shortened_variance")
     )
     taken, divisor = taken_by_shortening(release), _divisor(release)
-    deviation, of_mean = _less(deviation, taken.second_moments * divisor), _less(of_mean, taken.means)
+    deviation, of_mean = less(deviation, taken.second_moments * divisor), less(of_mean, taken.means)
     found = _with_constant(release, matrix, deviation, of_mean, origin)
     beside = np.zeros(found.variance.shape)
     beside[0, 1:] = beside[1:, 0] = taken.means * divisor
@@ -131,11 +119,6 @@ def mixed(attributes: dict[str, Any]) -> bool:
     whole = geometry.get("kind") == "ellipsoid" and geometry.get("shape") != "diagonal"
     mechanism = attributes.get("mechanism", {})
     return whole or "map" in mechanism or isinstance(mechanism.get("directions"), str)
-
-
-def _less(whole: Array, part: Array) -> Array:
-    found: Array = np.sqrt(np.maximum(whole**2 - part**2, 0.0))
-    return found
 
 
 def _shared(attributes: Mapping[str, Any]) -> int:

@@ -14,7 +14,7 @@ from blockveil.pipeline.report.cells import CellNoise, Cells, CellSums, cells_of
 from blockveil.pipeline.report.in_order import in_order
 from blockveil.pipeline.report.level import NoiseShape, noise_level, noise_norm
 from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
-from blockveil.pipeline.report.released_moments import deviations_of_noise
+from blockveil.pipeline.report.noise_apart import NoiseApart
 
 STRONGEST = 10
 """How many of the strongest entries are listed."""
@@ -100,8 +100,8 @@ def noise_units(matrix: ReleasedMatrix, *, even: bool = False) -> tuple[Array, A
     """Unit of the noise by row and by column; one for all where noise is not made even by others."""
     m, n = matrix.shape
     if matrix.symmetric:
-        noise = deviations_of_noise(matrix.release) if matrix.kind == "covariance" else None
-        squares = matrix.diagonal("deviation") if noise is None else np.diagonal(noise[0])
+        noise = NoiseApart.of(matrix) if matrix.kind == "covariance" else None
+        squares = matrix.diagonal("deviation") if noise is None else noise.diagonal
         squares = np.full(m, squares.mean()) if even else squares
         units = _positive(np.sqrt(squares))
         return units, units
@@ -227,7 +227,9 @@ class _Pass:
             shown=self._shown.part(tile, shown),
             raw=self._raw.part(tile, _times(signal, *weights)),
             noise=self._noise.part(tile, _times(deviation, *weights)),
-            shape=self._shape.part(tile, _times(self._alone.noise(tile, deviation), 1.0 / units[0], 1.0 / units[1])),
+            shape=self._shape.part(
+                tile, _times(self._alone.noise(tile, value, deviation), 1.0 / units[0], 1.0 / units[1])
+            ),
             column_sums=value.sum(axis=0),
             column_squares=np.sum(deviation**2, axis=0),
             on=on,

@@ -18,6 +18,7 @@ from blockveil.pipeline.verification.checked_arrays import CLOSE, DEVIATION, Che
 from blockveil.pipeline.verification.released_counts import cells
 from blockveil.pipeline.verification.released_directions import drawn, leading
 from blockveil.pipeline.verification.released_gradients import gradients
+from blockveil.pipeline.verification.shortened_errors import ShortenedErrors
 from blockveil.pipeline.verification.stated_grid import WINDOW, StatedGrid, Values, same
 from blockveil.pipeline.verification.stated_noise import replaces
 from blockveil.pipeline.verification.stated_rounding import coordinate_units, stated_rounding
@@ -81,12 +82,12 @@ class ArrayCheck(CheckedArrays):
         unscaled = self.mechanism["mechanism"] in _UNSCALED
         grid = self.grid((lead + scale.size,) * 2, lead, unscaled=unscaled)
         grid = self._rounded(grid, (geometry, geometry), (lead, lead))
-        of_means, of_covariances, of_moments = self._shortened(origin)
+        beside = ShortenedErrors(self, origin)
         self._kept_noise(grid, scale, lead)
         if "second_moment" in self.arrays:
-            self._answer("second_moment", grid, (scale, scale), lead, of_moments)
+            self._answer("second_moment", grid, (scale, scale), lead, beside.moments)
         if lead:
-            self._ratios(grid, origin, scale, (of_means, of_covariances))
+            self._ratios(grid, origin, scale, beside)
         for name in ("second_moment_psd", "covariance_psd"):
             self._positive(name)
 
@@ -141,8 +142,7 @@ class ArrayCheck(CheckedArrays):
         for name, side in zip(("row", "column"), sides, strict=True):
             self.names(name, side)
         grid = self._rounded(self.grid((scales[0].size, scales[1].size)), sides, (0, 0))
-        beside = np.broadcast_to(0.0, (scales[0].size, scales[1].size))
-        self._answer("outer_products", grid, (scales[0], scales[1]), 0, beside)
+        self._answer("outer_products", grid, (scales[0], scales[1]), 0)
 
     def _rounded(
         self,
@@ -154,25 +154,14 @@ class ArrayCheck(CheckedArrays):
     ) -> StatedGrid:
         return replace(grid, rounding=stated_rounding(self.stated, sides, leads, products=products))
 
-    def _shortened(self, origin: Values) -> tuple[Values, Values, Values]:
-        """What shortening to a learned ellipsoid adds to errors of means, covariances and second moments."""
-        d = origin.size
-        if "shortened_variance" not in self.arrays:
-            return np.zeros(d), np.broadcast_to(0.0, (d, d)), np.broadcast_to(0.0, (d, d))
-        variances, covariance = self.read("shortened_variance", (d,)), self.read("covariance", (d, d))
-        self.require("shortened_variance", bool(np.all(np.isfinite(variances) & (variances >= 0.0))))
-        size = np.maximum(np.diagonal(covariance), np.maximum(variances, np.finfo(np.float64).tiny))
-        part = np.minimum(1.0, np.sqrt(0.2**2 + (1.1 * covariance) ** 2 / np.outer(size, size)))
-        np.fill_diagonal(part, 1.0)
-        learned = self.stated["learned"]
-        share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
-        means = 0.2 * np.sqrt(variances * share)
-        covariances = np.sqrt(np.outer(variances, variances)) * part
-        moved = np.outer(np.abs(self.read("mean", (d,)) - origin), means)
-        count, deviation = (float(self.read(name, ())) for name in ("count", f"count{DEVIATION}"))
-        return means, covariances, (covariances + moved + moved.T) * max(count, deviation, 1.0)
-
-    def _answer(self, name: str, grid: StatedGrid, scales: tuple[Values, Values], lead: int, beside: Values) -> None:
+    def _answer(
+        self,
+        name: str,
+        grid: StatedGrid,
+        scales: tuple[Values, Values],
+        lead: int,
+        beside: Callable[[slice], Values | float] = lambda part: 0.0,
+    ) -> None:
         """A matrix of the answer, and the deviations of its noise and of what is beside it where they are stored."""
         shape = scales[0].size, scales[1].size
         value, deviation = self.of(name, shape), None
@@ -184,7 +173,8 @@ class ArrayCheck(CheckedArrays):
             low, high = (each * units for each in grid.steps(rows, columns))
             self.on_grid(name, np.asarray(value[part], np.float64), (low, high))
             if deviation is not None:
-                expected = (np.hypot(each * units, beside[part]) for each in grid.deviations(rows, columns))
+                more = beside(part)
+                expected = (np.hypot(each * units, more) for each in grid.deviations(rows, columns))
                 self.require(f"{name}{DEVIATION}", same(deviation[part], *expected))
 
     def _kept_noise(self, grid: StatedGrid, scale: Values, lead: int) -> None:
@@ -225,13 +215,13 @@ class ArrayCheck(CheckedArrays):
         expected = [np.hypot(np.sqrt(each**2 + (shift * of_count) ** 2) / divisor, beside) for each in sums]
         self.require(f"mean{DEVIATION}", close(self.read(f"mean{DEVIATION}", origin.shape), *expected))
 
-    def _ratios(self, grid: StatedGrid, origin: Values, scale: Values, beside: tuple[Values, Values]) -> None:
+    def _ratios(self, grid: StatedGrid, origin: Values, scale: Values, beside: ShortenedErrors) -> None:
         """Count, means and covariances of an answer with a constant coordinate in front."""
         _, of_count, divisor = self._count(grid)
         first, features, d = slice(0, 1), slice(1, None), scale.size
         steps = [each[0] * scale for each in grid.steps(first, features)]
         sums = [each[0] * scale for each in grid.deviations(first, features)]
-        self._mean(origin, (steps, sums), (of_count, divisor), beside[0])
+        self._mean(origin, (steps, sums), (of_count, divisor), beside.means)
         shift = self.read("mean", (d,)) - origin
         value, moment = self.of("covariance", (d, d)), self.arrays.get("second_moment")
         deviation = self.arrays.get(f"covariance{DEVIATION}")
@@ -250,8 +240,9 @@ class ArrayCheck(CheckedArrays):
             if deviation is not None:
                 noise = _CovarianceNoise(shift, of_count, divisor, self._common(grid, scale))
                 own = [each * units for each in grid.deviations(rows, features)]
+                more = beside.covariances(part)
                 near = [
-                    np.hypot(noise.of(part, ratio, each, of_sums), beside[1][part])
+                    np.hypot(noise.of(part, ratio, each, of_sums), more)
                     for each, of_sums in zip(own, sums, strict=True)
                 ]
                 self.require(f"covariance{DEVIATION}", close(deviation[part], *near))

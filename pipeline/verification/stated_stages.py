@@ -15,6 +15,7 @@ import numpy as np
 
 from blockveil.pipeline.verification.checked_arrays import close
 from blockveil.pipeline.verification.released_arrays import ArrayCheck
+from blockveil.pipeline.verification.shortened_errors import diagonal
 from blockveil.pipeline.verification.stated_grid import Values
 from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import stated_number
@@ -238,7 +239,7 @@ class Stages:
 
     def _answer(self) -> tuple[Values, Values]:
         """Variances by the answer and the standard deviation of their noise."""
-        variances, spread = (np.diagonal(self._read(f"covariance{end}")) for end in ("", "_standard_deviation"))
+        variances, spread = (diagonal(self.arrays[f"covariance{end}"]) for end in ("", "_standard_deviation"))
         return variances, np.sqrt(np.maximum(spread**2 - self._read("shortened_variance") ** 2, 0.0))
 
     def _compared(self, variances: Values, noise: Values) -> tuple[Values, Values, Values]:

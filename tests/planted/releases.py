@@ -90,6 +90,40 @@ MUTANTS = (
         ),
     ),
     *of(
+        "tests/pipeline/releases/test_large_learning.py",
+        (
+            "test_blocks_hold_the_bits_of_the_whole",
+            "blockveil.pipeline.questions.blocks:ShortenedCovarianceBlocks.last",
+            "np.hypot(noise, by_feature.means)",
+            "noise",
+        ),
+        (
+            "test_nobody_reads_the_whole_matrix_at_once",
+            "blockveil.pipeline.data.derived_noise:diagonal_of",
+            "range(0, length, CHUNK_SIDE)",
+            "range(0, length, max(CHUNK_SIDE, length))",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_readable_shapes.py",
+        (
+            "test_shapes_in_a_file_that_no_reader_would_open_are_refused_before_anything_is_committed",
+            "blockveil.pipeline.releases.publishable:_with_long_numbers",
+            "_LONGEST if isinstance(value, float) else value",
+            "value",
+        ),
+    ),
+    *of(
+        "tests/pipeline/releases/test_declared_drift.py",
+        (
+            "test_a_share_is_exceeded_by_more_than_two_standard_deviations_of_its_noise",
+            "blockveil.pipeline.report.learned_shape:drift",
+            "_SURE * ",
+            "0.0 * ",
+            ("0.0699-False",),
+        ),
+    ),
+    *of(
         "tests/engine/estimates/test_shortening.py",
         (
             "test_a_variance_that_falls_behind_the_pilot_is_stated_for_that_feature_alone",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from blockveil.engine.estimates.matrices import CovarianceEstimates, Estimate
-from blockveil.engine.estimates.shortening import UNSEEN, Shortening, TakenByShortening
+from blockveil.engine.estimates.shortening import UNSEEN, Shortening, TakenByFeature, TakenByShortening
 
 D = 8
 
@@ -50,6 +50,21 @@ def test_moments_about_another_point_hold_the_error_of_means_too():
     assert np.allclose(np.diagonal(stated.covariances), 0.04)
     assert stated.covariances[0, 1] == stated.unrelated[0, 1] == pytest.approx(0.04 * 0.2)
     assert not np.any(np.diagonal(stated.unrelated))
+
+
+def test_any_part_of_the_errors_has_the_bits_of_the_whole():
+    rng = np.random.default_rng(4)
+    factor = rng.normal(size=(D, D))
+    covariance, variances = factor @ factor.T, rng.uniform(0.0, 0.3, D)
+    whole = TakenByShortening.of(variances, 0.1, covariance, np.zeros(D))
+    by_feature = TakenByFeature.of(variances, 0.1, np.diagonal(covariance))
+    rows, columns = np.arange(2, 7)[:, None], np.arange(5, D)
+    found, unrelated = by_feature.at(rows, columns, covariance[2:7, 5:])
+    assert np.array_equal(found, whole.covariances[2:7, 5:])
+    assert np.array_equal(unrelated, whole.unrelated[2:7, 5:])
+    assert np.array_equal(by_feature.means, whole.means)
+    places = np.array([0, 3, 3]), np.array([3, 3, 0])
+    assert np.array_equal(by_feature.at(*places, covariance[places])[0], whole.covariances[places])
 
 
 def test_errors_are_beside_those_of_noise():
