@@ -22,6 +22,11 @@ def write_people(folder):
     group = zarr.open_group(folder / "people.zarr", mode="w")
     group.create_array("records", shape=values.shape, chunks=(5000, 3), dtype="f8")[...] = values
 
+    came = (rng.uniform(size=height.size) < 1.0 / (1.0 + np.exp(0.1 * (height - 172)))).astype(np.float64)
+    group = zarr.open_group(folder / "visits.zarr", mode="w")
+    stored = group.create_array("records", shape=(height.size, 4), chunks=(5000, 4), dtype="f8")
+    stored[...] = np.column_stack([values, came])
+
 
 def run(blocks, shown):
     known = {"print": lambda *said: shown.append(" ".join(map(str, said)))}
@@ -36,13 +41,15 @@ def test_every_block_of_the_page_runs(tmp_path, monkeypatch):
     write_people(tmp_path)
     shown = []
     known = run(BLOCKS, shown)
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
     assert "Nights left" in shown[1]
     assert "escape the ledger" in shown[-1]
     assert (tmp_path / "heatmap.png").stat().st_size > 0
     low, high = known["low"].loc["height", "weight"], known["high"].loc["height", "weight"]
     assert low <= known["release"].correlation.loc["height", "weight"] <= high
     assert high - low < 0.2
+    assert known["fit"].coefficients["height"] < 0
+    assert known["fit"].p_values["height"] < 1e-3
 
 
 def test_the_lines_of_the_readme_run(tmp_path, monkeypatch):

@@ -180,7 +180,7 @@ class GradientsQuery:
 
     def _held(self, records: NDArray[np.generic], first: int, batch: StepRecords | None, *, packed: bool) -> HeldPiece:
         """What no weights change of some records."""
-        features, labels = self.features.quantise(records[:, :-1]), self._labels(records[:, -1])
+        features, labels = self.model_inputs(records)
         kinds = self._kinds(packed=packed)
         lengths, whole = np.sqrt(squared_norms(features)), features.astype(kinds[0])
         _turn_into_directions(features, lengths, self.largest)
@@ -203,7 +203,17 @@ class GradientsQuery:
         NotFiniteError
             A value is missing or infinite.
         """
-        return self._factored(self.features.quantise(records[:, :-1]), self._labels(records[:, -1]))
+        return self._factored(*self.model_inputs(records))
+
+    def model_inputs(self, records: NDArray[np.generic]) -> tuple[Array, Array]:
+        """Features as the model's integers, shape (n, inputs + 1), the constant first, and labels, shape (n,).
+
+        Raises
+        ------
+        NotFiniteError
+            A value is missing or infinite.
+        """
+        return self.features.quantise(records[:, :-1]), self._labels(records[:, -1])
 
     def _factored(
         self, features: Array, labels: Array, known: tuple[Array, Array] | None = None

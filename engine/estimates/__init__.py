@@ -23,6 +23,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.narrowed_bounds`: Bounds within an octave or two, from noisy counts of values by their leading binary digits:
   for values far from zero
 * :mod:`.noisy_moments`: A released second moment as the source of further statistics, and how its noise moves them
+* :mod:`.one_step`: Coefficients of a logistic regression with their errors, from weights near them and one released
+  second moment
 * :mod:`.postprocessing`: Post-processing of released matrices; costs no privacy
 * :mod:`.ratios`: How far noise can take means and covariances from the truth, all of them at once, though they are
   ratios

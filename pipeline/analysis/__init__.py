@@ -12,6 +12,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.joint_noise`: Features of a release by name, and how far an interval of its noise reaches
 * :mod:`.labelled`: Arrays of a release as pandas and xarray objects, with names on every axis
 * :mod:`.linear_classifier`: A classifier that follows from a released covariance, at no charge
+* :mod:`.logistic_regression`: A logistic regression that a release has trained, with standard errors and p-values
 * :mod:`.model_files`: Files of a trained model for other programs: NumPy's npz, and ONNX in double precision
 * :mod:`.opening`: Finds a published release where a person points
 * :mod:`.optional`: Libraries that results are offered in, imported when they are asked for

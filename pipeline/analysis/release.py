@@ -23,6 +23,7 @@ from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regr
 from blockveil.pipeline.analysis.joint_noise import POPULATION, RECORDS, Names, check_of, quantile
 from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
 from blockveil.pipeline.analysis.linear_classifier import ClassifierAsked, LinearClassifier, classifier_of
+from blockveil.pipeline.analysis.logistic_regression import LogisticRegression
 from blockveil.pipeline.analysis.results import DERIVED, PARTIAL, StatedGuarantee
 from blockveil.pipeline.analysis.trained_model import TrainedModel
 from blockveil.pipeline.base.errors import ConfigError
@@ -241,6 +242,16 @@ class Release(EstimatedResults):
         """
         asked = ClassifierAsked(target, features, rule, ridge)
         return classifier_of(self.opened, self.features, self._about_mean("A classifier"), asked)
+
+    def logistic_regression(self) -> LogisticRegression:
+        """The logistic regression that the release has trained, with standard errors, intervals and p-values.
+
+        Raises
+        ------
+        ConfigError
+            The release has trained none, or without ``errors_share``.
+        """
+        return LogisticRegression.of(self.opened)
 
     @property
     def model(self) -> TrainedModel:

@@ -12,6 +12,7 @@ from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Ou
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.pipeline.analysis.labelled import plain
+from blockveil.pipeline.analysis.logistic_regression import released
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.report.model_card import card_of
@@ -79,8 +80,12 @@ class TrainedModel:
         target = declared["target"]
         label = (0.0, target["classes"] - 1.0) if "classes" in target else (target["lower"], target["upper"])
         names = tuple(str(each["name"]) for each in shape["features"])
-        lengths = (np.asarray(opened.arrays[name][...]) for name in ("gradient_length", "gradient_length_of_noise"))
-        return cls(names, model, Box(lower, upper, origin), label, card_of(attributes, *lengths))
+        lengths, noise = (
+            np.asarray(opened.arrays[name][...]) for name in ("gradient_length", "gradient_length_of_noise")
+        )
+        return cls(
+            names, model, Box(lower, upper, origin), label, card_of(attributes, lengths, noise, released(opened))
+        )
 
     def predict(self, records: Any) -> NDArray[Any]:
         """What it predicts of each record.

@@ -110,6 +110,9 @@ class TrainingSection(Section):
     """with "momentum" only, and required there: the share of the last movement that is kept, such as 0.9"""
     weight_decay: Annotated[Number, Field(ge=0, le=1)] = 0.0
     """the share of the weights, times the rate, that each step takes off"""
+    errors_share: Annotated[Number, Field(gt=0, lt=1)] | None = None
+    """of a logistic regression alone: the share of mu squared for the Fisher matrix at the last weights, from which
+    each coefficient has a standard error; the steps have the rest; all of it by default, and no errors"""
     publishes: Literal["last-weights", "weights"] | None = None
     """what is published in place of the noisy sums of all steps: "last-weights", the weights after the last step, or
     "weights", those after each step; both with the sum of the last step and the lengths of all"""
@@ -122,6 +125,16 @@ class TrainingSection(Section):
                 "missing" if self.momentum is None else f'given with optimiser = "{self.optimiser}"',
                 'It belongs to optimiser = "momentum"',
                 "Give momentum, such as 0.9" if self.momentum is None else "Remove it",
+            )
+
+    @rule
+    def _composed(self) -> None:
+        if self.errors_share is not None and self.batches == "poisson":
+            raise refusal(
+                "errors_share",
+                'given with batches = "poisson"',
+                "A share divides mu squared, which the loss of steps over secret samples does not have",
+                'Remove it, or set batches = "full" or "fixed"',
             )
 
     @rule

@@ -195,6 +195,14 @@ class GradientsSection(Section):
                 "The target is a column of its own, the last one",
                 "Rename one of them",
             )
+        shares = self.training is not None and self.training.errors_share is not None
+        if shares and (self.model.predicts != "logistic" or self.model.hidden):
+            raise refusal(
+                "training.errors_share",
+                "given for another model than a logistic regression",
+                "The Fisher matrix is that of a linear model of two classes",
+                'Remove it, or set model.predicts = "logistic" without hidden units',
+            )
         if self.training is not None and self.training.examples > self.rows_at_most:
             raise refusal(
                 "training.examples",

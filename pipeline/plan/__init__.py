@@ -9,6 +9,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
   what would change it
 * :mod:`.earlier_shape`: Where the records of an earlier night lie: what was published of it, in the place of a pilot
 * :mod:`.effort`: What a plan asks of the machine that runs it: rows at once, threads, memory and time
+* :mod:`.fisher_stage`: The last stage of a training whose coefficients get errors, under one charge with the steps
 * :mod:`.forecast`: How long a budget lasts
 * :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
 * :mod:`.grouping`: Several rows per unit

@@ -68,6 +68,8 @@ def _public(designed: Designed, answer: Answer, charge: Loss, release_id: str) -
     }
     if designed.learning is not None:
         numbers["learning"] = designed.learning.facts()
+    if designed.fisher is not None:
+        numbers["fisher"] = designed.fisher.facts()
     if designed.compared:
         numbers["compared"] = [asdict(candidate) for candidate in designed.compared]
     world = release_world(designed.resolved.config)

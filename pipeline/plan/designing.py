@@ -13,12 +13,14 @@ from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
 from blockveil.engine.mechanisms.contract import Designer, NotApplicable
 from blockveil.engine.noise.design import Design
+from blockveil.pipeline.plan.fisher_stage import FisherStage
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
 from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.rounded import enough
 from blockveil.pipeline.plan.shares import check_share
 from blockveil.pipeline.questions import Answer
+from blockveil.pipeline.questions.gradients import Gradients, errors_share_of
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
 
@@ -42,6 +44,8 @@ class Designed:
         night, which has the least noise.
     learning
         Where the shape of the noise is learned, all stages; the answer is then that of records that stay in their box.
+    fisher
+        Where coefficients of a trained model get errors, the stage after its last step.
     """
 
     resolved: Resolved
@@ -51,6 +55,7 @@ class Designed:
     together: Answer | None = None
     first: Answer | None = None
     learning: Learning | None = None
+    fisher: FisherStage | None = None
 
     @property
     def has_its_bits(self) -> bool:
@@ -69,6 +74,7 @@ class Designed:
         """
         privacy = self.resolved.config.privacy
         loss = self.answer.design.loss if self.learning is None else self.learning.loss
+        loss = loss if self.fisher is None else self.fisher.loss
         found = charge_of_a_unit(loss, self.resolved.guarantee, privacy)
         check_share(privacy, found)
         return found
@@ -100,6 +106,9 @@ def _designed(asked: Resolved) -> Designed:
     question, mechanism, guarantee, night = asked.question, asked.mechanism, asked.of_a_row, asked.night
     if asked.learning is not None:
         return _learning(asked, asked.learning)
+    share = errors_share_of(question)
+    if share is not None:
+        return _with_errors(asked, share)
     if isinstance(mechanism, Auto):
         best = compare(question.problem, guarantee, mechanism.metric, partial(_shared, asked))
         return Designed(asked, question.answer(best.design), best.mechanism, best.table)
@@ -109,6 +118,15 @@ def _designed(asked: Resolved) -> Designed:
     whole = question.answer(night.noise(together))
     first = question.answer(night.noise(together, 1))
     return Designed(asked, whole, mechanism, together=question.answer(together), first=first)
+
+
+def _with_errors(asked: Resolved, share: float) -> Designed:
+    """The steps of a training, with what the stage for its errors leaves them, and that stage."""
+    question, mechanism = asked.question, asked.mechanism
+    if isinstance(mechanism, Auto) or not isinstance(question, Gradients):
+        raise NotApplicable('query.training.errors_share with mechanism.kind = "auto"; choose "gaussian"')
+    fisher = FisherStage.of(question, share, asked.of_a_row, partial(mechanism.design, question.problem))
+    return Designed(asked, question.answer(fisher.steps), mechanism, fisher=fisher)
 
 
 def _learning(asked: Resolved, questions: LearningQuestions) -> Designed:

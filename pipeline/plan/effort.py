@@ -51,14 +51,14 @@ class Effort:
         What is asked, with its design.
     weighs
         Whether its records count by their age.
-    before
-        Answers of stages before it, each of which reads the records too.
+    beside
+        Answers of other stages, each of which reads the records too.
     """
 
     config: ReleaseConfig
     answer: Answer
     weighs: bool
-    before: tuple[Answer, ...] = ()
+    beside: tuple[Answer, ...] = ()
 
     @property
     def memory(self) -> int:
@@ -142,9 +142,9 @@ class Effort:
         return choose(work, machine, chunk)
 
     def _seconds(self, cut: Cut, machine: Machine) -> float:
-        """Seconds of the answer, cut like this, with all its steps and the stages before it, for the most records."""
+        """Seconds of the answer, cut like this, with all its steps and its other stages, for the most records."""
         rows = self.config.query.rows_at_most
-        stages = (Effort(self.config, each, weighs=False)._cut(machine, rows) for each in self.before)
+        stages = (Effort(self.config, each, weighs=False)._cut(machine, rows) for each in self.beside)
         return cut.cost.seconds * steps_of(self.answer.question) + sum(each.cost.seconds for each in stages)
 
     def lines(self, rates: Rates | None = None) -> list[tuple[str, str]]:

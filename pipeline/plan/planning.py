@@ -160,8 +160,11 @@ class Plan:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """What its release states of query and mechanism: of a night that learns those of its last stage."""
-        if self.learned is None:
+        """What its release states of query and mechanism: of a night that learns those of its last stage.
+
+        Where coefficients get errors, the mechanism is that of the steps with their own loss.
+        """
+        if self.learned is None and self.designed.fisher is None:
             return self.public
         own = charge_of_a_unit(self.design.loss, self.guarantee, self.config.privacy)
         return describe(self.designed, own, self.release_id).public
@@ -227,8 +230,11 @@ class Plan:
     @cached_property
     def effort(self) -> Effort:
         """What it asks of the machine that runs it; no part of what is promised."""
-        learning = self.designed.learning
-        return Effort(self.config, self.answer, self.series is not None, () if learning is None else learning.before)
+        learning, fisher = self.designed.learning, self.designed.fisher
+        beside: tuple[Answer, ...] = () if learning is None else learning.before
+        if fisher is not None:
+            beside = (fisher.answer,)
+        return Effort(self.config, self.answer, self.series is not None, beside)
 
     @property
     def guess(self) -> float:
@@ -269,6 +275,9 @@ def make_plan(
     require_own_names(loaded.config)
     require_finite(loaded.config, plan.answer, described)
     plan.effort.cut(plan.effort.machine())  # a plan fits the memory bound before it starts
+    if designed.fisher is not None:
+        stage = Effort(loaded.config, designed.fisher.answer, weighs=False)
+        stage.cut(stage.machine())
     _check_blocks(plan)
     _check_last_stages(plan)
     return plan

@@ -59,6 +59,7 @@ def describe(
         ("Query", query),
         *bounds,
         *_stages(plan),
+        *_errors(plan),
         ("Guarantee", promise.sentence(plan)),
         ("In words", promise.in_words(plan, price)),
         ("Elsewhere", published_epsilons.nearest(plan.guarantee.epsilon)),
@@ -140,6 +141,23 @@ def _stages(plan: Plan) -> Rows:
             "rest releases their covariance in the ellipsoid of least expected error of "
             f"{learning.questions.shape.learn}s, or in the declared box where that has less. All is charged whatever "
             "is found. Noise and expected error are those of the box",
+        )
+    ]
+
+
+def _errors(plan: Plan) -> Rows:
+    """What a training spends on errors of its coefficients; nothing where they have none."""
+    fisher = plan.designed.fisher
+    if fisher is None:
+        return []
+    return [
+        (
+            "Errors",
+            f"{100 * fisher.share:g} % of mu squared for the score and the Fisher matrix at the last weights, from "
+            "which each coefficient has a standard error; the steps have the rest. The noise hides the matrix, and no "
+            f"error is known, below some {float(f'{fisher.records_needed:.1g}'):,.0f} records, where features have a "
+            "standard deviation of a sixth of their width, no two say the same, and neither class is rare. All is "
+            "charged whatever is found. Noise and expected error below are those of the steps",
         )
     ]
 

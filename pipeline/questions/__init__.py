@@ -6,6 +6,8 @@
 * :mod:`.cells`: Counts in the cells of a grid, and the answers of a declared workload
 * :mod:`.column_histograms`: A histogram of each column, from which bounds of unknown columns are chosen
 * :mod:`.directions`: Principal directions
+* :mod:`.fisher`: What a trained logistic regression asks of its records after the last step, where its coefficients
+  get errors
 * :mod:`.gradients`: Sums of clipped gradients of a model at public weights
 * :mod:`.marginals`: Tables of counts over chosen columns, which agree with each other
 * :mod:`.moment`: Covariance and second moment

@@ -166,6 +166,14 @@ def steps_of(question: Question) -> int:
     return 1
 
 
+def errors_share_of(question: Question) -> float | None:
+    """Share of mu squared that a training spends on errors of its coefficients; None where it declares none."""
+    match question:
+        case Gradients(training=Training(errors_share=share)):
+            return share
+    return None
+
+
 def batches_of(question: Question) -> Batches | None:
     """How the steps of a training take part of the records; None where each is over all of them."""
     match question:
@@ -275,11 +283,13 @@ def training_lines(question: Question, design: Design) -> list[tuple[str, str]]:
         multiplier = noise.scale / noise.sensitivity.bound
         of_steps = f"a step alone has noise {multiplier:.4g} times what a record changes in a step over all"
         together = f"{together} and a failure of {loss.failure:.2g} by the law of their loss"
+    beside = "" if errors_share_of(question) is None else " with what errors follow from"
     return [
         (
             "Training",
             f"{steps:,} steps, each over {over}; {of_steps}, all together {together}, "
-            "booked as one charge. How good the model will be depends on the records, which a plan does not read",
+            f"booked as one charge{beside}. How good the model will be depends on the records, which a plan does not "
+            "read",
         ),
         *_route_lines(question, loss.mu),
     ]

@@ -47,6 +47,8 @@ class Training:
         How a step takes part of the records; None where each is over all of them.
     publishes
         What is published in place of the sums of all steps; None where these are.
+    errors_share
+        Share of mu squared for what errors of the coefficients follow from; None where they have none.
     """
 
     descent: Descent
@@ -54,6 +56,7 @@ class Training:
     start: Weights
     batches: Batches | None = None
     publishes: Literal["last-weights", "weights"] | None = None
+    errors_share: float | None = None
 
     @classmethod
     def of(cls, asked: TrainingSection, start: Weights, query: GradientsQuery) -> Training:
@@ -89,7 +92,7 @@ class Training:
         )
         batches = _batches(asked)
         examples = asked.examples * (1.0 if batches is None else batches.share)
-        return cls(descent, examples, start, batches, asked.publishes)
+        return cls(descent, examples, start, batches, asked.publishes, asked.errors_share)
 
     @property
     def steps(self) -> int:

@@ -8,6 +8,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.contents`: The key under which a ledger has digests of records
 * :mod:`.destination`: A place in an object store that published releases are sent to, where readers of other
   machines find them
+* :mod:`.fisher_step`: The stage after the last step of a training, from which errors of the coefficients follow
 * :mod:`.growing`: What a night that shares a charge needs of the nights before it: where their records end, and what
   was read of them
 * :mod:`.keys`: The secret of one release

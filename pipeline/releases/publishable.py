@@ -62,7 +62,7 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
             stated += canonical_json(attributes)
             if each.learned is not None:
                 _require_readable(attributes, len(plan.columns))
-            _create({**arrays, **_first_stages(plan, dataset.rows)})
+            _create({**arrays, **_other_stages(plan, dataset.rows)})
     except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
         raise ConfigError(
             f"What this release states of itself cannot be written ({type(error).__name__})",
@@ -121,13 +121,13 @@ def _last_stages(plan: Plan) -> list[Plan]:
     return [plan] if learning is None else [plan, *map(plan.of_last_stage, learning.extremes())]
 
 
-def _first_stages(plan: Plan, rows: int) -> ReleaseArrays:
-    """Arrays of first stages whose counts and sums are zero."""
-    learning = plan.designed.learning
-    if learning is None:
-        return {}
+def _other_stages(plan: Plan, rows: int) -> ReleaseArrays:
+    """Arrays of stages before or after the answer whose counts and sums are zero."""
+    learning, fisher = plan.designed.learning, plan.designed.fisher
     with np.errstate(all="ignore"):
-        return arrays(learning.blank(rows), rows)
+        if fisher is not None:
+            return fisher.arrays(np.zeros(fisher.answer.design.shape, dtype=np.int64), rows)
+        return {} if learning is None else arrays(learning.blank(rows), rows)
 
 
 def _stand_in(plan: Plan, rows: int, most: int) -> ReleaseArrays:

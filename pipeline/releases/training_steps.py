@@ -30,7 +30,7 @@ from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.questions.training import Course
-from blockveil.pipeline.releases import outputs
+from blockveil.pipeline.releases import fisher_step, outputs
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.publishing import Staged
 from blockveil.pipeline.releases.workspace import Reservation, Workspace
@@ -115,9 +115,10 @@ def train(
             own -= course.taken(key)
             heard.follow(course, own)
             course.follow(own)
+    further = fisher_step.draw(workspace, reservation, compute, key, course.weights, released)
     with workspace.draft(charge) as draft:
         arrays = plan.answer.arrays(released, dataset.rows)
-        draft.write(arrays)
+        draft.write({**arrays, **further})
         # Of records that have changed meanwhile, steps would be of two states, and nothing of them is published.
         dataset.check_unchanged(committed=True)
         tell("closing the release", None)

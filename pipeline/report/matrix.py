@@ -178,9 +178,11 @@ class ReleasedMatrix:
     def vectors(self) -> dict[str, tuple[Array, Array]]:
         """Other released numbers and lists with their noise, such as a mean, by name.
 
-        Those of stages by which the shape was learned are about a centre of their own, and no answer.
+        Those of stages by which the shape was learned are about a centre of their own, and no answer; nor are those
+        that errors of coefficients follow from.
         """
         found, stages = {}, tuple(f"{stage}_" for stage in self.attributes.get("learned", {}).get("stages", ()))
+        stages += ("fisher_",) if "fisher" in self.attributes.get("mechanism", {}) else ()
         for name, array in self._arrays.items():
             if stages and name.startswith(stages):
                 continue

@@ -12,6 +12,7 @@ from blockveil.engine.estimates.bands import length_band
 from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.alone import laplace_rate
+from blockveil.pipeline.report.released_coefficients import OF_POPULATION, UNKNOWN, Coefficients
 from blockveil.pipeline.report.words import plain_words
 
 _PREDICTS = {
@@ -32,7 +33,12 @@ _STEPS = {
 }
 
 
-def card_of(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray[Any]) -> str:
+def card_of(
+    attributes: Mapping[str, Any],
+    lengths: NDArray[Any],
+    noise: NDArray[Any],
+    coefficients: Coefficients | None = None,
+) -> str:
     """Card of the model that a release has trained, Markdown.
 
     Parameters
@@ -41,6 +47,8 @@ def card_of(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray
         Of a release with a trained model, plain values.
     lengths, noise
         Length of the released sum of each step, and of its noise, shape (steps,).
+    coefficients
+        Of a logistic regression with errors; None where none are stated.
     """
     asked, promise = attributes["query"], attributes["guarantee"]
     return "\n".join(
@@ -61,6 +69,7 @@ def card_of(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArray
             "",
             *_training(attributes, lengths, noise),
             "",
+            *([] if coefficients is None else _coefficients(coefficients)),
             "## What is not known, and not promised",
             "",
             "- How often it is right. No record was set aside, and none was looked at beyond the released sums. "
@@ -118,6 +127,22 @@ def _training(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArr
         f"- {steps['steps']:,} steps, each over {over}, by {as_markdown(steps['optimiser'])} at a rate of "
         f"{number(steps['rate'])}.",
         f"- {beyond_noise(attributes, lengths, noise)}",
+    ]
+
+
+def _coefficients(found: Coefficients) -> list[str]:
+    """Table of coefficients with intervals for the population and p-values."""
+    if not found.known:
+        return ["## Coefficients", "", UNKNOWN, ""]
+    return [
+        "## Coefficients",
+        "",
+        OF_POPULATION,
+        "",
+        "| feature | coefficient | from | to | p |",
+        "|---|---|---|---|---|",
+        *(f"| {' | '.join(map(as_markdown, row.values()))} |" for row in found.rows()),
+        "",
     ]
 
 

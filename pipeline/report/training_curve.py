@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base.drawing import drawn_by
+from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.releases.training_steps import StepsSoFar
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.markdown import image
-from blockveil.pipeline.report.markup import figure, paragraph, section
+from blockveil.pipeline.report.markup import figure, paragraph, section, table
 from blockveil.pipeline.report.model_card import beyond_noise, card_of
 from blockveil.pipeline.report.papers import STYLE, Picture, Theme, blank_figure, pictured, plain_axes
+from blockveil.pipeline.report.released_coefficients import OF_POPULATION, UNKNOWN, Coefficients, coefficients_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,11 +52,20 @@ def training(facts: Facts) -> list[str]:
         "In Python, release.predict(records) gives what the model predicts of records of your own. The records that "
         "it is asked about are not protected by the release."
     )
-    return [
-        section(
-            "What was trained?", paragraph(summary), figure(_curve(lengths, noise, facts.attributes)), paragraph(use)
-        )
-    ]
+    curve, found = (
+        figure(_curve(lengths, noise, facts.attributes)),
+        coefficients_of(facts.attributes, facts.matrix.array),
+    )
+    errors = [] if found is None else _errors(found)
+    return [section("What was trained?", paragraph(summary), curve, *errors, paragraph(use))]
+
+
+def _errors(found: Coefficients) -> list[str]:
+    """Coefficients with what they are known to."""
+    if not found.known:
+        return [paragraph(UNKNOWN)]
+    rows = [{name: as_html(text) for name, text in row.items()} for row in found.rows()]
+    return [paragraph(OF_POPULATION), table(rows)]
 
 
 def trained(facts: Facts) -> str:
@@ -62,7 +73,8 @@ def trained(facts: Facts) -> str:
     lengths, noise = (facts.matrix.array(name) for name in ("gradient_length", "gradient_length_of_noise"))
     if "training" not in facts.attributes.get("query", {}) or lengths is None or noise is None:
         return ""
-    return f"{image(_curve(lengths, noise, facts.attributes))}\n{card_of(facts.attributes, lengths, noise)}"
+    found = coefficients_of(facts.attributes, facts.matrix.array)
+    return f"{image(_curve(lengths, noise, facts.attributes))}\n{card_of(facts.attributes, lengths, noise, found)}"
 
 
 def under_way(so_far: StepsSoFar) -> str:

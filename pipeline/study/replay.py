@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import sqrt
+from math import hypot, sqrt
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.sampled_noise import Sampling
+from blockveil.pipeline.plan.fisher_stage import FisherStage
 from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.gradients import Gradients
@@ -41,7 +42,7 @@ from blockveil.pipeline.study.contributions import Row, rows_of_a_unit
 from blockveil.pipeline.study.frozen_outputs import ExactAnswer, exact_answer
 from blockveil.pipeline.study.replay_path import ReplayPath, throwaway_key
 from blockveil.pipeline.study.replayed import Replayed
-from blockveil.pipeline.study.replayed_stages import stage_losses
+from blockveil.pipeline.study.replayed_stages import fisher_loss, stage_losses
 
 Tell = Callable[[str, float | None], None]
 Released = NDArray[np.int64]
@@ -197,9 +198,15 @@ def _by_loss_in_training(path: ReplayPath[NoiseDesign], loss: PairLoss, tell: Te
         if longer:
             largest = list(dict.fromkeys(unit for pair in pairs for unit in (pair.one, pair.other)))[:_FOLLOWED]
             pairs = _by_loss(path, largest, loss, tell)
-        found += pairs
+        found += pairs if path.plan.designed.fisher is None else _with_errors(path, path.plan.designed.fisher, pairs)
     path.away = False
     return sorted(found, key=lambda pair: -pair.loss)
+
+
+def _with_errors(path: ReplayPath[NoiseDesign], fisher: FisherStage, pairs: list[Neighbouring]) -> list[Neighbouring]:
+    """Pairs with the loss of all steps and of the stage after them: losses of Gaussian noise add up in squares."""
+    own = fisher_loss(path, fisher, throwaway_key(), _loss)
+    return [replace(pair, loss=hypot(pair.loss, own(pair.one, pair.other))) for pair in pairs]
 
 
 def _largest_share(path: ReplayPath[NoiseDesign], tell: Tell) -> tuple[float, Neighbouring]:

@@ -1,8 +1,10 @@
-"""The stages of a night that learns its shape under replay: a unit is in all of them.
+"""Stages beside the answer under replay: a unit is in all of them.
 
 Each stage is about what those before it released, which is the same in both neighbours: what an attacker knows of the
 past. So each neighbour goes through it with what they released of the first data set.
-The last stage is replayed in the ellipsoid, or the box, that these gave, and in the declared box.
+The last stage of a night that learns its shape is replayed in the ellipsoid, or the box, that these gave, and in the
+declared box. The stage after the steps of a training is replayed at the weights that these begin with, which are public
+as any others.
 """
 
 from __future__ import annotations
@@ -19,14 +21,43 @@ from blockveil.engine.answers.layout import Tile
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.plan.first_stages import Drawn
+from blockveil.pipeline.plan.fisher_stage import FisherStage
 from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.questions.question import additive
+from blockveil.pipeline.study.contributions import Row
 from blockveil.pipeline.study.replay_path import ReplayPath
 
 Released = NDArray[np.int64]
 Loss = Callable[[NoiseDesign, Released], float]
+UnitLoss = Callable[[Row | None, Row | None], float]
 
 _CHUNK_ROWS = 16
+
+
+def fisher_loss(path: ReplayPath[Any], fisher: FisherStage, key: NoiseKey, loss: Loss) -> UnitLoss:
+    """Loss of two contributions of a unit in the stage after the last step of a training.
+
+    Parameters
+    ----------
+    path
+        Makes the data sets; the stage is replayed at the weights that its training begins with.
+    fisher
+        The stage.
+    key, loss
+        As for :func:`stage_losses`.
+    """
+    if path.course is None:
+        raise RuntimeError("only a training has a stage after its last step")
+    design, query = fisher.answer.design, fisher.question.query(path.course.weights)
+    whole, found = [Tile((0, design.shape[0]), (0, design.shape[1]))], dict[int, Released]()
+
+    def released(unit: Row | None) -> Released:
+        if id(unit) not in found:
+            records = path.records(unit)
+            found[id(unit)] = design.release(key, query.partial(records, 0, len(records), _CHUNK_ROWS, whole)[0])
+        return found[id(unit)]
+
+    return lambda one, other: loss(design, released(one) - released(other))
 
 
 def stage_losses(path: ReplayPath[Any], learning: Learning, key: NoiseKey, loss: Loss) -> Callable[[int, int], float]:

@@ -33,6 +33,7 @@ from blockveil.pipeline.verification.checked_arrays import OtherArray
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 from blockveil.pipeline.verification.findings import WITHDRAWN, Evidence, Finding, Verified
 from blockveil.pipeline.verification.released_arrays import ArrayCheck
+from blockveil.pipeline.verification.stated_fisher import FisherCheck
 from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import Moved, stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
@@ -119,6 +120,7 @@ def verify(place: Location, given: Evidence = _NOTHING, root: Location | None = 
         _found_of(_unit, stated),
         _found_of(_by_arrays(release), stated),
         *([_found_of(_by_stages(release), stated)] if "learned" in stated else []),
+        *([_found_of(_by_errors(release), stated)] if FisherCheck(stated, release.arrays).there else []),
         _signature(stated, given.key),
         *([_found_of(_by_proofs(given), stated)] if given.proofs else []),
         *([_approval(stated, given.officers)] if given.officers or "approval" in stated else []),
@@ -270,7 +272,7 @@ def _by_arrays(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
         """What has noise lies on its steps, and standard deviations are those of the stated noise."""
         # What a reader computes of them is not stored, and what it follows from is looked at.
         stored = {name: array for name, array in release.arrays.items() if not isinstance(array, DerivedDeviations)}
-        stored = Stages(stated, stored).last
+        stored = FisherCheck(stated, Stages(stated, stored).last).others
         found = ArrayCheck(stated, stored)
         try:
             found.run()
@@ -303,6 +305,22 @@ def _by_stages(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
         return Finding("Stages", failure is None, failure or words)
 
     return _stages
+
+
+def _by_errors(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
+    """Check of the stage from which errors of coefficients follow."""
+
+    def _errors(stated: Mapping[str, Any]) -> Finding:
+        """Its noise, sensitivity and arrays are what it states, and it loses what is promised together with steps."""
+        try:
+            failure = FisherCheck(stated, release.arrays).failure()
+        except (OtherArray, KeyError) as problem:
+            failure = one_line(f"the stage does not state or hold {problem}")
+        return Finding(
+            "Errors", failure is None, failure or "what they follow from is under one promise with the steps"
+        )
+
+    return _errors
 
 
 def _by_reason(reasons: Mapping[str, str]) -> list[tuple[str, list[str]]]:

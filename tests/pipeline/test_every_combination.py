@@ -68,6 +68,7 @@ LOSSES = {
     "gradients, classes": MODEL.format("softmax", "classes = 3"),
 }
 TRAINING = '[query.training]\nsteps = 2\nbatches = "full"\nexamples = 50\noptimiser = "sgd"\nrate = 0.1\n'
+TRAINED = ("gradients, trained", "gradients, with errors")
 GRID = (
     'outside = "clip"\naxes = [ {{ name = "a", cells = 3 }}, {{ name = "b", lower = -1, upper = 2, cells = 4 }}{} ]\n'
 )
@@ -82,6 +83,13 @@ QUERIES = {
         name: lambda which, loss=loss: "largest_gradient = 1\n" + shape("geometry", which, NAMES[:2]) + loss
         for name, loss in LOSSES.items()
     },
+    "gradients, with errors": lambda which: (
+        "largest_gradient = 1\n"
+        + shape("geometry", which, NAMES[:2])
+        + LOSSES["gradients"]
+        + TRAINING
+        + "errors_share = 0.5\n"
+    ),
     "gradients, trained": lambda which: (
         "largest_gradient = 1\n" + shape("geometry", which, NAMES[:2]) + LOSSES["gradients"] + TRAINING
     ),
@@ -219,6 +227,7 @@ NOT_OF = {
     "counts, one axis": BY_WORKLOAD,
     "counts, three axes": {*BY_WORKLOAD, "dawa"},
     "gradients, trained": {"k-norm"},
+    "gradients, with errors": {"auto", "k-norm", "laplace"},
 }
 """Mechanisms that a form of a query excludes."""
 
@@ -307,7 +316,7 @@ def test_nights_that_share_a_charge_are_published_or_refused_by_their_plan(folde
         loaded = config(folder, query, which, relation(query), mechanism, NIGHTS)
         plan = make_plan(loaded, NIGHT)
     except ConfigError:
-        assert kind_of(query) not in SUMS or query == "gradients, trained" or not served(query, which)
+        assert kind_of(query) not in SUMS or query in TRAINED or not served(query, which)
         return
     assert kind_of(query) in SUMS
     published(plan, folder)

@@ -124,6 +124,46 @@ MUTANTS = (
         ),
     ),
     *of(
+        "tests/pipeline/releases/test_fisher_step.py",
+        (
+            "test_steps_and_errors_are_one_charge_of_the_asked_loss_in_the_declared_shares",
+            "blockveil.pipeline.plan.designing:Designed.charge",
+            "self.fisher.loss",
+            "self.answer.design.loss",
+        ),
+        (
+            "test_a_unit_of_several_rows_is_charged_for_all_of_them_in_steps_and_stage",
+            "blockveil.pipeline.plan.fisher_stage:_together",
+            "GaussianDP(steps.mu), GaussianDP(own.mu)",
+            "GaussianDP(steps.mu)",
+            ("3",),
+        ),
+        (
+            "test_samplers_of_both_are_paid_for_at_a_large_epsilon",
+            "blockveil.pipeline.plan.fisher_stage:FisherStage.of",
+            "ApproxDP(whole.epsilon, max(whole.delta - needed, whole.delta / 2.0))",
+            "whole",
+        ),
+        (
+            "test_the_stage_has_noise_of_its_own_that_all_steps_decide",
+            "blockveil.pipeline.releases.fisher_step:draw",
+            "key.of_stage(bound)",
+            'key.of_stage(b"fisher")',
+        ),
+        (
+            "test_neighbours_are_never_further_apart_than_is_charged_at_any_weights",
+            "blockveil.engine.answers.logistic_moments:LogisticMomentsQuery._of",
+            "self.moment.partial(vectors, 0, len(vectors), len(vectors), tiles)",
+            "[2 * each for each in self.moment.partial(vectors, 0, len(vectors), len(vectors), tiles)]",
+        ),
+        (
+            "test_an_audit_sends_neighbours_through_steps_and_stage_and_refutes_a_charge_without_it",
+            "blockveil.pipeline.study.replay:_with_errors",
+            "hypot(pair.loss, own(pair.one, pair.other))",
+            "pair.loss",
+        ),
+    ),
+    *of(
         "tests/engine/estimates/test_shortening.py",
         (
             "test_a_variance_that_falls_behind_the_pilot_is_stated_for_that_feature_alone",
@@ -163,6 +203,37 @@ MUTANTS = (
             "blockveil.pipeline.accuracy.rehearsal:rehearse",
             "small = in_learned_shape(small, population)",
             "pass",
+        ),
+    ),
+    *of(
+        "tests/pipeline/verification/test_stated_fisher.py",
+        (
+            "test_what_is_not_as_stated_is_found",
+            "blockveil.pipeline.verification.stated_fisher:FisherCheck.failure",
+            "Fraction(row.size) ** 2 + Fraction(of_steps.size) ** 2",
+            "Fraction(of_steps.size) ** 2",
+            ("without the stage",),
+        ),
+    ),
+    *of(
+        "tests/engine/estimates/test_one_step.py",
+        (
+            "test_errors_are_those_that_noise_of_score_and_fisher_matrix_makes_and_no_5_percent_others",
+            "blockveil.engine.estimates.one_step:one_step",
+            "+ _along(noise**2, step)",
+            "",
+        ),
+        (
+            "test_a_step_from_near_gives_the_largest_likelihood_within_the_stated_second_order",
+            "blockveil.engine.estimates.one_step:one_step",
+            "+ second * inverse",
+            "",
+        ),
+        (
+            "test_a_fisher_matrix_that_noise_hides_gives_no_errors",
+            "blockveil.engine.estimates.one_step:one_step",
+            "> hidden_below(noise)",
+            "> 0.0",
         ),
     ),
     *of(

@@ -1,0 +1,144 @@
+"""The last stage of a training whose coefficients get errors: a second moment beside the steps, under one charge.
+
+The share of mu squared is declared. So the noise of the steps and that of this stage are both fixed before any record
+is read, and the loss of both is charged whether the stage turns out useful or not. The stage is private for every value
+of what the steps released, so that mu squared adds up.
+
+**Source**: Dong, Roth and Su, 2022, Theorem 3.2 (adaptive composition).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from blockveil.engine.estimates.one_step import hidden_below
+from blockveil.engine.guarantees.calibration import CannotCalibrate
+from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Loss, compose
+from blockveil.engine.mechanisms.contract import NotApplicable
+from blockveil.engine.noise.design import Design, Released
+from blockveil.pipeline.plan.first_stages import EVEN
+from blockveil.pipeline.plan.shares import shared
+from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.questions.fisher import FisherQuestion
+from blockveil.pipeline.questions.gradients import Gradients
+from blockveil.pipeline.questions.moment import MomentAnswer
+from blockveil.pipeline.questions.question import additive
+
+_RECORDS = 80.0
+
+NAME = "fisher"
+"""Name of the stage; its arrays begin with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class FisherStage:
+    """The stage, and what it costs together with the steps.
+
+    Attributes
+    ----------
+    question, answer
+        What is asked, and the same with its noise.
+    share
+        Of mu squared.
+    steps
+        Noise of all steps, calibrated to the rest.
+    loss
+        Loss of a row by the steps and this stage.
+    """
+
+    question: FisherQuestion
+    answer: MomentAnswer
+    share: float
+    steps: Design
+    loss: Loss
+
+    @classmethod
+    def of(
+        cls, trained: Gradients, share: float, whole: ApproxDP, designed: Callable[[ApproxDP], Design]
+    ) -> FisherStage:
+        """Design the steps and the stage.
+
+        Parameters
+        ----------
+        trained
+            The training.
+        share
+            Of mu squared, for the stage.
+        whole
+            Guarantee of a row, for all of it.
+        designed
+            Noise of all steps for a guarantee.
+
+        Raises
+        ------
+        NotApplicable
+            The noise of the steps is not Gaussian.
+        CannotCalibrate
+            A part cannot meet its share, or the samplers of both leave no room.
+        """
+        question = FisherQuestion.of(trained)
+        steps, own = _designs(question, share, whole, designed)
+        loss = _together(steps.loss, own.loss)
+        if loss.delta(whole.epsilon) > whole.delta:
+            # At a large epsilon samplers need a part of delta that counts: it is left for them, twice over.
+            needed = 2.0 * (1.0 + math.exp(min(whole.epsilon, 700.0))) * loss.total_variation
+            rest = ApproxDP(whole.epsilon, max(whole.delta - needed, whole.delta / 2.0))
+            steps, own = _designs(question, share, rest, designed)
+            loss = _together(steps.loss, own.loss)
+        # The inequality that the proof needs: the loss of both together meets the guarantee of the whole.
+        if loss.delta(whole.epsilon) > whole.delta:
+            raise CannotCalibrate(f"delta {whole.delta:g} leaves no room for two stages; raise it")
+        return cls(question, MomentAnswer(question.moment, additive(own)), share, steps, loss)
+
+    @property
+    def records_needed(self) -> float:
+        """Records from which errors are known, roughly: for features that spread evenly, and classes that are not rare.
+
+        A feature with a standard deviation of a sixth of its width adds about 1 / :data:`_RECORDS` to the least
+        eigenvalue with each record.
+        """
+        noise = self.answer.design.entry_standard_deviation()[-self.question.inputs :, -self.question.inputs :]
+        return _RECORDS * hidden_below(noise * self.question.radius**2)
+
+    def facts(self) -> dict[str, Any]:
+        """Query and mechanism of the stage, as plain JSON values, as a release states them."""
+        return {
+            "query": self.question.stated(),
+            "mechanism": {
+                "mechanism": EVEN.name,
+                "parameters": EVEN.parameters(),
+                **self.answer.facts(),
+                **self.answer.design.facts(),
+                "loss": self.answer.design.loss.plain,
+            },
+            "matrix": self.answer.matrix,
+        }
+
+    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
+        """What the stage releases, under names of its own; parameters as for :meth:`.question.Answer.arrays`."""
+        return {
+            f"{NAME}_{name}": (values, tuple(f"{NAME}_{axis}" for axis in axes))
+            for name, (values, axes) in self.answer.arrays(released, rows).items()
+        }
+
+
+def _designs(
+    question: FisherQuestion, share: float, target: ApproxDP, designed: Callable[[ApproxDP], Design]
+) -> tuple[Design, Design]:
+    """Noise of the steps, and of the stage."""
+    steps = designed(shared(target, 1.0 - share))
+    if steps.loss.epsilon or steps.loss.failure:
+        raise NotApplicable(
+            "query.training.errors_share divides mu squared, which only Gaussian noise has; choose "
+            'mechanism.kind = "gaussian", or leave it out'
+        )
+    return steps, EVEN.design(question.moment.problem, shared(target, share))
+
+
+def _together(steps: Loss, own: Loss) -> Loss:
+    """Loss of both: mu adds up in squares, and distances of samplers add up; rounded up."""
+    mu = compose([GaussianDP(steps.mu), GaussianDP(own.mu)]).mu
+    return Loss(mu, 0.0, math.fsum([steps.total_variation, own.total_variation]) * (1.0 + 2.0**-50))
