@@ -33,10 +33,12 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
             continue
         if shape.learn_bounds:
             _check_bounds(key, shape)
+        aim = getattr(mechanism, "minimise", None)
         weighted = isinstance(getattr(mechanism, "optimise_for", None), dict)
         reasons = {
             f'query.kind = "{query.kind}"': query.kind != "covariance",
-            f'mechanism.kind = "{mechanism.kind}"': mechanism.kind != "shaped-gaussian",
+            f'mechanism.kind = "{mechanism.kind}"': mechanism.kind not in ("shaped-gaussian", "auto"),
+            f'minimise = "{str(aim)[:40]}"': mechanism.kind == "auto" and aim not in ("total", "relative"),
             "importances by feature": weighted,
             "norm_at_most": shape.norm_at_most is not None,
             "[continual]": continual is not None,

@@ -131,8 +131,6 @@ def _with_errors(asked: Resolved, share: float) -> Designed:
 
 def _learning(asked: Resolved, questions: LearningQuestions) -> Designed:
     """The answer in the box, with what all stages leave it, and the stages."""
-    if isinstance(asked.mechanism, Auto):
-        raise NotApplicable('query.geometry.learn with mechanism.kind = "auto"; choose "shaped-gaussian"')
     if not isinstance(asked.question, Moment):
         raise NotApplicable('query.geometry.learn is for query.kind = "covariance"; leave it out')
     learning = Learning.of(questions, asked.mechanism, asked.question, asked.of_a_row, asked.earlier)

@@ -9,6 +9,7 @@ from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotAppli
 from blockveil.engine.mechanisms.counts.buckets import Dawa
 from blockveil.engine.mechanisms.declaration import ErrorAim, Parameter, PerFeature, PrecisionShares
 from blockveil.engine.mechanisms.directions.exponential import Exponential
+from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation
 from blockveil.pipeline.config import ReleaseConfig
 from blockveil.pipeline.config.histogram_section import ColumnHistogramsSection
@@ -44,6 +45,9 @@ def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto
     """
     chosen = config.mechanism
     if isinstance(chosen, AutoSection):
+        if any(getattr(shape, "learn", None) for shape in config.query.geometries.values()):
+            # The one mechanism whose noise has an ellipsoid by axes.
+            return ShapedGaussian(Importance("relative-error" if chosen.minimise == "relative" else "absolute-error"))
         return Auto(_metric(config, chosen.minimise))
     declaration = chosen.declaration
     if declaration is None:

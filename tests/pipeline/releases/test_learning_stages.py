@@ -270,7 +270,7 @@ def test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage(tmp_pa
     [
         ('kind = "covariance"', 'kind = "second-moment"'),
         ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "gaussian"'),
-        ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "auto"\nminimise = "total"'),
+        ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "auto"\nminimise = "spectral"'),
         ('learn = "correlation"', 'learn = "correlation"\nnorm_at_most = 10.0'),
         ('"relative-error"', "{ age = 1.0, income = 1.0, debt = 2.0 }"),
         ("[compute]", "[continual]\nfirst = 2026-11-20\nnights = 3\n\n[compute]"),
@@ -281,6 +281,22 @@ def test_what_has_no_learned_ellipsoid_is_refused_by_name(tmp_path, old, new):
     loaded.path.write_text(loaded.path.read_text().replace(old, new))
     with pytest.raises(ConfigError, match="learn"):
         load_config(loaded.path)
+
+
+@pytest.mark.parametrize(("least", "aim"), [("relative", "relative-error"), ("total", "absolute-error")])
+def test_auto_with_a_learned_shape_is_the_mechanism_that_has_one(tmp_path, least, aim):
+    plans = []
+    for new in (f'kind = "auto"\nminimise = "{least}"', f'kind = "shaped-gaussian"\noptimise_for = "{aim}"'):
+        folder = tmp_path / new[8:12]
+        folder.mkdir()
+        loaded = learning(folder)
+        old = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
+        loaded.path.write_text(loaded.path.read_text().replace(old, new))
+        plans.append(make_plan(load_config(loaded.path), NIGHT))
+    auto, chosen = plans
+    assert auto.mechanism == chosen.mechanism
+    assert auto.design.facts() == chosen.design.facts()
+    assert auto.charge == chosen.charge
 
 
 def test_a_guarantee_without_room_for_three_stages_is_refused(tmp_path):
