@@ -10,6 +10,9 @@ from blockveil.pipeline.config.mechanism_sections import MechanismSection
 
 _INSTEAD = 'Ask for query.kind = "covariance", which releases the second moment, mean and count too; or leave learn out'
 
+_MOST = 4_000
+"""Features of which bounds are learned: their counts are 2,050 each by digits, and fewer by powers of two."""
+
 
 def check(query: Any, mechanism: MechanismSection, continual: object, density: float | None) -> None:
     """Refuse ``learn`` where no ellipsoid follows from it.
@@ -55,18 +58,29 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
 
 
 def _check_bounds(key: str, shape: Any) -> None:
-    """Refuse bounds that are learned where the answer is relative to declared ones, or where counts have no names."""
-    reasons = {
-        f'learn = "{shape.learn}"': shape.learn != "correlation",
-        f'a feature whose name ends in "{BY_DIGITS}"': any(each.name.endswith(BY_DIGITS) for each in shape.features),
-    }
-    rules = (
-        "The error of covariances is relative to declared bounds, and these are too wide to be a measure",
-        "That is how counts by digits are named",
+    """Refuse bounds that are learned where the answer is relative to declared ones, or where counts do not fit."""
+    reasons = (
+        (
+            f'learn = "{shape.learn}"',
+            shape.learn != "correlation",
+            "The error of covariances is relative to declared bounds, and these are too wide to be a measure",
+            'Give learn = "correlation"',
+        ),
+        (
+            f'a feature whose name ends in "{BY_DIGITS}"',
+            any(each.name.endswith(BY_DIGITS) for each in shape.features),
+            "That is how counts by digits are named",
+            "Name the feature otherwise",
+        ),
+        (
+            f"{len(shape.features):,} features",
+            len(shape.features) > _MOST,
+            f"Counts by size of at most {_MOST:,} features are made",
+            "Declare bounds that you know",
+        ),
     )
-    for (what, given), why in zip(reasons.items(), rules, strict=True):
+    for what, given, why, instead in reasons:
         if given:
-            instead = 'Give learn = "correlation"' if why is rules[0] else "Name the feature otherwise"
             raise refusal(
                 f"query.{key}.learn_bounds", f"true with {what}", why, f"{instead}, or leave learn_bounds out"
             )

@@ -168,6 +168,7 @@ def test_whatever_can_be_declared_is_refused_beforehand_or_released(tmp_path, bo
         ('learn = "correlation"\n', 'learn = "covariance"\n', "declared bounds"),
         ('learn = "correlation"\n', "", "without learn"),
         ('name = "age"', 'name = "age, digits"', "digits"),
+        ('name = "age"', 'count = 4_000, name = "age"', "4,002 features"),
     ],
 )
 def test_bounds_that_cannot_be_learned_are_refused_by_name(tmp_path, old, new, words):
