@@ -6,10 +6,9 @@ so many releases of the product at epsilon 1 and delta 1e-6, each with a key of 
 ratios of released entries, and the share of these that are none; error of the covariance in half widths, in the
 Frobenius norm, over that of the matrix, and the mean of its squared errors over squared standard errors. Where a night
 learns, first nights are a row, and nights that learn from the one before are another. Seven nights as one are a row of
-one key. Beside them is an ellipsoid about
-the true means and deviations that holds 99 of 100 records, as if it were known, and what others release
-(:mod:`.learning_peers`). Only ``cost`` has a clock: processor and wall time of a night that learns over those of one in
-the box, of the 60,000 x 784 of ``large``, medians of interleaved nights on two threads.
+one key. Beside them is an ellipsoid about the true means and deviations that holds 99 of 100 records, as if it were
+known, and what others release (:mod:`.learning_peers`). Only ``cost`` has a clock: processor and wall time of a night
+that learns over those of one in the box, of the 60,000 x 784 of ``large``, medians of interleaved nights.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
-from threadpoolctl import threadpool_limits
 
 import blockveil as bv
+from benchmarks import machine
 from benchmarks.learning_peers import peers
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.config import LoadedConfig, load_config
@@ -313,8 +312,7 @@ def main() -> None:
     numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
     count, named = (numbers or [5])[0], [word for word in sys.argv[1:] if not word.isdigit()]
     if named == ["cost"]:
-        with threadpool_limits(2):
-            print(*cost(count), sep="\n")
+        print(*cost(count), sep="\n")
         return
     print(
         "| records | shape | `release.correlation` | squared scores | ratios | covariance, relative | squared scores |"
@@ -332,4 +330,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    machine.begin()
     main()

@@ -32,6 +32,9 @@ _MOST_ENTRIES = 2**20
 _LONGEST = "-2.2250738585072014e-308"[:-2]
 """As long with its quotes as the longest float."""
 
+_INDENTED = 64
+"""Characters that no number and what indents it take together, in a file of attributes."""
+
 _MORE = 2**14
 """Bytes of a file of attributes beside those that are known beforehand: its digest, its signature and its frame."""
 
@@ -59,8 +62,9 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
         for each in _last_stages(plan):
             arrays = _stand_in(each, dataset.rows, _MOST_ENTRIES if each is plan else _MOST_BESIDE)
             attributes = outputs.attributes(each, charge, arrays, dataset)
-            stated += canonical_json(attributes)
-            if each.learned is not None:
+            written = canonical_json(attributes)
+            stated += written
+            if each.learned is not None and len(written) + _INDENTED * _parts(written) > MOST_METADATA:
                 _require_readable(attributes, len(plan.columns))
             _create({**arrays, **_other_stages(plan, dataset.rows)})
     except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
@@ -93,6 +97,11 @@ def require_no_time_of_day(stated: bytes) -> None:
             "No release holds a time of day, since a resumed run writes the same bytes",
             "Leave the time out of names, texts and values of the config, or write it in another form",
         )
+
+
+def _parts(written: bytes) -> int:
+    """At least as many values, beginnings and ends of lists and mappings as a JSON text has."""
+    return sum(written.count(each) for each in (b",", b"[", b"{", b"]", b"}"))
 
 
 def _require_readable(attributes: Mapping[str, Any], features: int) -> None:

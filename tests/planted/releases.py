@@ -53,7 +53,7 @@ MUTANTS = (
         "tests/pipeline/releases/test_learning_stages.py",
         (
             "test_the_charge_is_fixed_before_the_records_are_seen",
-            "blockveil.pipeline.plan.learning:_together",
+            "blockveil.pipeline.plan.first_stages:together",
             "GaussianDP(max(each.mu for each in last))",
             "GaussianDP(min(each.mu for each in last) * 0.9)",
         ),
