@@ -235,7 +235,7 @@ NOT_OF = {
 def served(query, which):
     """Mechanisms that release a query of records in a shape."""
     if which == "learned":
-        return {"shaped-gaussian"} if query == "covariance" else set()
+        return {"auto", "shaped-gaussian"} if query == "covariance" else set()
     if (which == "matrix" and query == "outer-products") or (
         kind_of(query) == "gradients" and which not in ("midpoint", "zero")
     ):
