@@ -7,7 +7,8 @@ night k and its variance V_k of noise, and q for what a day may change of it,
 
 beginning with the first night's own: the estimate of least variance, of all linear ones, of the last night's entry
 where entries move by independent steps of that variance (Kalman). Without drift it is the mean by inverse variances.
-What shortening takes is no chance and is the same every night: its standard deviations are averaged by the same gains.
+A variance of zero is known exactly and counts alone. What shortening takes, and what rounding at places by content does
+to records that stay, is the same every night: its standard deviations are averaged by the same gains.
 
 Another origin, off by x, adds ``x_i^2 V_0j + x_j^2 V_0i + (x_i x_j)^2 V_00`` to the variance of entry (i, j), and
 relates entries by as much; where that is more than a tenth of V_ij, nights are not combined.
@@ -44,11 +45,14 @@ class NightMoments:
         With a constant coordinate.
     taken
         Variances that shortening is expected to take, raw units, shape (d,).
+    rounding
+        Standard deviations by rounding that the moments' variances include, shape (p, p).
     """
 
     day: int
     moments: NoisyMoments
     taken: Array
+    rounding: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +62,7 @@ class CombinedMoments:
     Attributes
     ----------
     moments
-        About the last night's origin; its variance is that of noise and drift.
+        About the last night's origin; its variance is that of noise, drift and rounding.
     taken
         As of each night, averaged.
     gain
@@ -90,27 +94,29 @@ def combined(nights: Sequence[NightMoments], drift: float) -> CombinedMoments:
     largest = np.maximum(np.diagonal(last.matrix), np.sqrt(np.diagonal(last.variance)))
     step = drift**2 * np.outer(largest, largest)
     first, *others = nights
-    mean, spread, taken, day = *_seen_from(first.moments, last), first.taken, first.day
-    gain = np.ones(mean.shape)
+    sums, spread = _seen_from(first, last)
+    taken, rounding, day, gain = first.taken, first.rounding, first.day, np.ones(sums.shape)
     for night in others:
-        value, variance = _seen_from(night.moments, last)
+        value, variance = _seen_from(night, last)
         spread = spread + step * (night.day - day)
-        gain = spread / np.maximum(spread + variance, np.finfo(np.float64).tiny)
-        mean, spread = mean + gain * (value - mean), (1.0 - gain) * spread
+        gain = np.divide(spread, spread + variance, out=np.ones(sums.shape), where=variance > 0.0)
+        sums, spread = sums + gain * (value - sums), (1.0 - gain) * spread
         own = np.diagonal(gain)[1:]
-        taken, day = (np.sqrt(taken) * (1.0 - own) + np.sqrt(night.taken) * own) ** 2, night.day
-    found = replace(last, matrix=mean, variance=spread, noise=None, shortened=None)
-    return CombinedMoments(found, taken, gain)
+        taken = (np.sqrt(taken) * (1.0 - own) + np.sqrt(night.taken) * own) ** 2
+        rounding, day = rounding * (1.0 - gain) + night.rounding * gain, night.day
+    moments = replace(last, matrix=sums, variance=spread + rounding**2, noise=None, shortened=None)
+    return CombinedMoments(moments, taken, gain)
 
 
-def _seen_from(night: NoisyMoments, last: NoisyMoments) -> tuple[Array, Array]:
-    """A night's sums and the variances of their noise, from the last night's origin."""
+def _seen_from(one: NightMoments, last: NoisyMoments) -> tuple[Array, Array]:
+    """A night's sums and the variances of their noise without rounding, from the last night's origin."""
+    night = one.moments
     if not (night.constant and night.common is None):
         raise UnlikeNights
     shift = np.concatenate([[0.0], night.origin - last.origin])
     back = np.eye(shift.size)
     back[:, 0] += shift
-    own = night.variance if night.noise is None else night.noise
+    own = np.maximum((night.variance if night.noise is None else night.noise) - one.rounding**2, 0.0)
     of_sums = np.outer(shift**2, own[0])
     added = of_sums + of_sums.T + np.outer(shift, shift) ** 2 * own[0, 0]
     np.fill_diagonal(added, 4.0 * shift**2 * own[0] + shift**4 * own[0, 0])

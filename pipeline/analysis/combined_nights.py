@@ -16,7 +16,11 @@ from blockveil.engine.estimates.shortening import TakenByShortening
 from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.analysis.results import StatedGuarantee
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.data.released import OpenRelease
+from blockveil.pipeline.report.learned_shape import asked
 from blockveil.pipeline.report.released_moments import moments_of
+from blockveil.pipeline.verification.released_arrays import way_back
+from blockveil.pipeline.verification.stated_rounding import coordinate_units, stated_rounding
 
 _ALIKE = ("dataset", "name", "part", "public_maps")
 _WHAT = "A combination of nights"
@@ -85,52 +89,56 @@ def combine(releases: Sequence[Release], *, drift: float) -> Nights:
     """
     if isinstance(drift, bool) or not isinstance(drift, int | float) or not 0.0 <= drift < np.inf:
         raise ConfigError("drift is no number of at least zero", "It says how far records move in a day", "Give 0.01")
-    nights = sorted(_opened(releases), key=lambda each: str(each.attributes["logical_date"]))
-    found = [_moments(each) for each in nights]
+    nights = _nights(releases)
     try:
-        together = combined(found, float(drift))
+        together = combined([_moments(each) for each in nights], float(drift))
     except UnlikeNights:
         raise ConfigError(
             "These nights lie about origins that are far apart, or have no count",
             "Their noise is related once they are seen from one origin",
             "Combine nights of one declared shape",
         ) from None
+    return Nights(_as_release(nights, together, float(drift)))
+
+
+def _as_release(nights: Sequence[Release], together: CombinedMoments, drift: float) -> OpenRelease:
+    """What follows from the nights, in the form of the last of them, with nothing that only one release can promise."""
     last = nights[-1].opened
     # Of a night in its box there is none, but others beside it may have been shortened.
     learned = next((each.attributes["learned"] for each in reversed(nights) if "learned" in each.attributes), None)
-    attributes = {**last.attributes, **({} if learned is None else {"learned": learned})}
     ids = [each.release_id for each in nights]
-    said = " ".join([*(str(each.attributes["output_digest"]) for each in nights), repr(float(drift))])
+    said = " ".join([*(str(each.attributes["output_digest"]) for each in nights), repr(drift)])
+    attributes = {name: last.attributes[name] for name in _STATED if name in last.attributes}
+    attributes |= {} if learned is None else {"learned": learned}
     attributes |= {
         "title": f"{len(ids)} nights of {ids[-1].rpartition('/')[0]}",
         "nights": ids,
-        "drift": float(drift),
+        "drift": drift,
         "output_digest": hashlib.sha256(said.encode()).hexdigest(),
     }
-    arrays = {**last.arrays, **_arrays(together, learned or {})}
-    kept = {name: array for name, array in arrays.items() if name in _KEPT}
-    dimensions = {name: axes for name, axes in last.dimensions.items() if name in kept}
-    return Nights(replace(last, arrays=kept, dimensions=dimensions, attributes=attributes))
+    arrays = {"feature": last.arrays["feature"], **_arrays(together, learned or {})}
+    dimensions = {name: axes for name, axes in last.dimensions.items() if name in arrays}
+    return replace(last, arrays=arrays, dimensions=dimensions, attributes=attributes)
 
 
-_MEASURED = ("count", "mean", "covariance", "second_moment")
-_KEPT = {"feature", "shortened_variance", *_MEASURED, *(f"{name}_standard_deviation" for name in _MEASURED)}
+_STATED = ("release_id", *_ALIKE, "logical_date", "query", "matrix", "origin", "mechanism", "reliable")
+"""What a combination states as the last night does: no promise, and no error but its own."""
 
 
-def _opened(releases: Sequence[Release]) -> list[Release]:
-    found = list(releases)
-    if len(found) < 2 or not all(isinstance(each, Release) and not isinstance(each, Nights) for each in found):
+def _nights(releases: Sequence[Release]) -> list[Release]:
+    """The releases by their dates, each of them a night of the same release with noise of its own."""
+    nights = list(releases)
+    if len(nights) < 2 or not all(isinstance(each, Release) and not isinstance(each, Nights) for each in nights):
         raise ConfigError("These are no two nights", "Nights are opened releases", "Give bv.open(...) of each of them")
-    if len({each.release_id for each in found}) < len(found):
+    if len({each.release_id for each in nights}) < len(nights):
         raise ConfigError("A night is given twice", "Its noise counts once", "Give each night once")
-    first = found[0]
-    for each in found:
-        same = all(each.attributes.get(key) == first.attributes.get(key) for key in _ALIKE)
-        if not same or each.features != first.features:
+    first = nights[0]
+    for each in nights:
+        if _declared(each) != _declared(first):
             raise ConfigError(
                 f"{each.release_id[:80]} and {first.release_id[:80]} are not nights of one release",
-                "They have one data set, one name and the same features",
-                "Combine nights of one release",
+                "They have one data set, one name, and the same features in the same declared shape",
+                "Combine nights of one release, from the last change of its shape on",
             )
         if "nights" in each.attributes["guarantee"]:
             raise ConfigError(
@@ -138,7 +146,13 @@ def _opened(releases: Sequence[Release]) -> list[Release]:
                 "Their noise is related, and each holds what those before it tell",
                 "Open the last of them",
             )
-    return found
+    return sorted(nights, key=lambda each: str(each.attributes["logical_date"]))
+
+
+def _declared(release: Release) -> list[Any]:
+    """What nights that are combined have in common: they are cut to the same bounds."""
+    query = asked(release.attributes)
+    return [*map(release.attributes.get, _ALIKE), *map(query.get, ("kind", "missing", "geometry")), release.features]
 
 
 def _moments(release: Release) -> NightMoments:
@@ -146,7 +160,33 @@ def _moments(release: Release) -> NightMoments:
     taken = np.zeros(moments.features)
     if "shortened_variance" in release.opened.arrays:
         taken = np.asarray(release.array("shortened_variance"), np.float64)
-    return NightMoments(date.fromisoformat(str(release.attributes["logical_date"])).toordinal(), moments, taken)
+    day = date.fromisoformat(str(release.attributes["logical_date"])).toordinal()
+    return NightMoments(day, moments, taken, _rounding(release, moments.features))
+
+
+def _rounding(release: Release, features: int) -> Array:
+    """Standard deviations by rounding that the release states beside its noise, shape (1 + features,) * 2.
+
+    Raises
+    ------
+    ConfigError
+        It does not say what they are of.
+    """
+    attributes, none = release.attributes, np.zeros((1 + features, 1 + features))
+    try:
+        shape = attributes["query"]["geometry"]
+        rounding = stated_rounding(attributes, (shape, shape), (1, 1), products=True)
+        if rounding is None:
+            return none
+        units = np.concatenate([[1.0], coordinate_units(attributes, way_back(shape)[1])])
+    except (KeyError, TypeError, ValueError):
+        raise ConfigError(
+            f"{release.release_id[:80]} does not say in which bounds its records were rounded",
+            "Rounding is the same every night and is not averaged away",
+            "Combine nights of a config that declares its bounds, or that learns them",
+        ) from None
+    every = slice(None)
+    return np.asarray(rounding.deviations(every, every) * np.outer(units, units))
 
 
 def _arrays(together: CombinedMoments, learned: Mapping[str, Any]) -> dict[str, Array]:
@@ -160,7 +200,7 @@ def _arrays(together: CombinedMoments, learned: Mapping[str, Any]) -> dict[str, 
     np.fill_diagonal(noise, np.diagonal(variance)[1:] + 4.0 * shift**2 * variance[0, 1:])
     noise = noise + (2.0 * np.outer(shift, shift) - raw / count) ** 2 * variance[0, 0]
     covariance = moments.products / count
-    found = {
+    estimates = {
         "count": np.asarray(count),
         "mean": moments.origin + shift,
         "covariance": covariance,
@@ -171,10 +211,10 @@ def _arrays(together: CombinedMoments, learned: Mapping[str, Any]) -> dict[str, 
         "second_moment_standard_deviation": np.sqrt(variance[1:, 1:]),
     }
     if not np.any(together.taken):
-        return found
+        return estimates
     share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
     taken = TakenByShortening.of(together.taken, share, covariance, shift)
     beside = {"mean": taken.means, "covariance": taken.covariances, "second_moment": taken.second_moments * count}
     for name, size in beside.items():
-        found[f"{name}_standard_deviation"] = np.hypot(found[f"{name}_standard_deviation"], size)
-    return {**found, "shortened_variance": together.taken}
+        estimates[f"{name}_standard_deviation"] = np.hypot(estimates[f"{name}_standard_deviation"], size)
+    return {**estimates, "shortened_variance": together.taken}

@@ -9,12 +9,12 @@ from blockveil.engine.estimates.noisy_moments import NoisyMoments
 
 RNG = np.random.default_rng(11)
 SIZE, COUNT = 3, 10_000.0
-NONE = np.zeros(SIZE - 1)
+NONE, EXACT = np.zeros(SIZE - 1), np.zeros((SIZE, SIZE))
 
 
-def night(day, matrix, deviation, origin=NONE, taken=NONE, **more):
-    variance = np.broadcast_to(np.asarray(deviation, float) ** 2, matrix.shape).copy()
-    return NightMoments(day, NoisyMoments(matrix, variance, True, np.asarray(origin, float), **more), taken)
+def night(day, matrix, deviation, origin=NONE, taken=NONE, rounding=EXACT, **more):
+    variance = np.broadcast_to(np.asarray(deviation, float) ** 2, matrix.shape) + rounding**2
+    return NightMoments(day, NoisyMoments(matrix, variance, True, np.asarray(origin, float), **more), taken, rounding)
 
 
 def second_moments(count=COUNT, mean=(0.5, -0.2)):
@@ -83,7 +83,7 @@ def test_nights_whose_origins_are_far_apart_or_that_have_no_count_are_not_combin
     last = night(1, matrix, 100.0)
     with pytest.raises(UnlikeNights):
         combined([night(0, matrix, 100.0, [3.0, 0.0]), last], 0.0)
-    alone = NightMoments(0, NoisyMoments(matrix[1:, 1:], np.ones((2, 2)), False, NONE), NONE)
+    alone = NightMoments(0, NoisyMoments(matrix[1:, 1:], np.ones((2, 2)), False, NONE), NONE, EXACT)
     with pytest.raises(UnlikeNights):
         combined([alone, last], 0.0)
     with pytest.raises(UnlikeNights):
@@ -102,3 +102,21 @@ def test_records_that_become_more_are_within_what_a_drift_of_as_much_says():
     found = combined(nights, 0.01).moments
     away = np.abs(found.matrix - second_moments(COUNT * 1.01**4)) / np.sqrt(found.variance)
     assert np.all(away < 1.0)
+
+
+def test_what_rounding_does_every_night_alike_is_not_averaged_away():
+    matrix, rounding = second_moments(), np.full((3, 3), 20.0)
+    found = combined([night(k, matrix, 100.0, rounding=rounding) for k in range(100)], 0.0).moments
+    assert np.allclose(found.variance, 100.0**2 / 100 + 20.0**2)
+    drawn = RNG.normal(size=(4_000, 3, 3)) * 20.0 + RNG.normal(size=(4_000, 3, 3)) * 10.0
+    assert np.mean(drawn**2) == pytest.approx(found.variance[0, 0], rel=0.05)
+
+
+def test_a_number_that_is_known_exactly_is_that_of_the_last_night():
+    deviation = np.full((3, 3), 100.0)
+    deviation[0, 0] = 0.0
+    for drift in (0.0, 0.01):
+        nights = [night(k, second_moments(COUNT + 7.0 * k), deviation) for k in range(3)]
+        found = combined(nights, drift).moments
+        assert found.matrix[0, 0] == COUNT + 14.0
+        assert found.variance[0, 0] == 0.0

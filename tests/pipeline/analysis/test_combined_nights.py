@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import blockveil as bv
+from blockveil.pipeline.analysis import combined_nights
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from tests import support
@@ -92,6 +93,36 @@ def test_what_are_no_two_nights_of_one_release_is_refused(released, tmp_path):
         bv.combine([released[0], released[0]], drift=0.0)
     with pytest.raises(ConfigError, match="not nights of one release"):
         bv.combine([released[0], another], drift=0.0)
+
+
+def test_nights_of_other_declared_bounds_are_refused(boxed, monkeypatch):
+    other = {**boxed[0].opened.attributes["query"]["geometry"], "origin": "zero"}
+    monkeypatch.setitem(boxed[0].opened.attributes["query"], "geometry", other)
+    with pytest.raises(ConfigError, match="same declared shape"):
+        bv.combine(boxed, drift=0.0)
+
+
+def test_nights_without_the_bounds_that_they_were_rounded_in_are_refused(boxed, monkeypatch):
+    for each in boxed:
+        geometry = each.opened.attributes["query"]["geometry"]
+        features = [{"name": feature["name"]} for feature in geometry["features"]]
+        monkeypatch.setitem(each.opened.attributes["query"], "geometry", {**geometry, "features": features})
+    with pytest.raises(ConfigError, match="in which bounds its records were rounded"):
+        bv.combine(boxed, drift=0.0)
+
+
+def test_the_error_by_rounding_stays_however_many_nights_there_are(boxed):
+    rounding = combined_nights._rounding(boxed[0], 3)
+    stated = np.asarray(boxed[0].array("second_moment_standard_deviation"))
+    together = np.asarray(bv.combine(boxed, drift=0.0).array("second_moment_standard_deviation"))
+    assert np.all(rounding[1:, 1:] > 0.0)
+    assert np.allclose(together**2, (stated**2 - rounding[1:, 1:] ** 2) / 2.0 + rounding[1:, 1:] ** 2)
+
+
+def test_nothing_of_one_night_alone_is_stated_of_several(released):
+    attributes = bv.combine(released, drift=0.0).attributes
+    assert not {"guarantee", "ledger", "plan_digest", "signature", "approval", "error"} & set(attributes)
+    assert attributes["nights"] == [each.release_id for each in released]
 
 
 def test_nights_that_share_a_charge_are_refused(released, monkeypatch):
