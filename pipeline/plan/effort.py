@@ -22,6 +22,9 @@ from blockveil.pipeline.questions.question import additive
 CHUNK_BYTES = 32 * 2**20
 """Bytes of float64 records that a task reads at once, unless the config says how many rows."""
 
+_LARGEST_CHUNK = 2
+"""Times as large as that a stored chunk may be and is read whole."""
+
 SMALL_SECONDS = 10.0
 """Seconds that one core is predicted to need for work for which no workers are started.
 
@@ -75,7 +78,7 @@ class Effort:
             return wanted // stored_rows * stored_rows
         if self.config.compute.block_rows:
             return wanted
-        return -(-stored_rows // (1 if stored_rows <= 2 * wanted else -(-stored_rows // wanted)))
+        return -(-stored_rows // (1 if stored_rows <= _LARGEST_CHUNK * wanted else -(-stored_rows // wanted)))
 
     @cached_property
     def here(self) -> int | None:
@@ -135,7 +138,9 @@ class Effort:
         return self.cut(self.machine(workers, threads), rows).layout(rows, chunk_rows)
 
     def _cut(self, machine: Machine, rows: int) -> Cut:
-        chunk = min(rows, self.chunk_rows(1)) * 8 * len(self.config.query.columns)
+        # A stored chunk may be twice as large as what is read at once otherwise; a plan does not know it.
+        most = self.chunk_rows(1) * (1 if self.config.compute.block_rows else _LARGEST_CHUNK)
+        chunk = min(rows, most) * 8 * len(self.config.query.columns)
         work = self.answer.work(rows)
         if self.weighs:
             work = replace(work, weighted_sums=additive(self.answer.design).weight_digits[1])

@@ -18,6 +18,7 @@ from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import CellsAnswer
 from blockveil.pipeline.questions.column_histograms import HistogramsAnswer
+from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.questions.totals import TotalsAnswer
 
@@ -25,6 +26,7 @@ BOUNDS, PILOT, NEARER_PILOT, RINGS = "bounds", "pilot", "nearer_pilot", "rings"
 """Names of the stages, in their order; the first is one of the two."""
 
 StageAnswer = TotalsAnswer | CellsAnswer | HistogramsAnswer
+"""What a stage before the answer asks."""
 
 EVEN = ShapedGaussian(Importance("relative-error"))
 """Noise of the same size in each coordinate, of a box as of an ellipsoid."""
@@ -74,7 +76,7 @@ def arrays(drawn: Sequence[Drawn], rows: int) -> ReleaseArrays:
     }
 
 
-def stated(answer: StageAnswer) -> dict[str, Any]:
+def stated(answer: StageAnswer | MomentAnswer) -> dict[str, Any]:
     """Mechanism of a stage as a release states mechanisms."""
     return {
         "mechanism": EVEN.name,

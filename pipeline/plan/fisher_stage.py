@@ -16,10 +16,10 @@ from typing import Any
 
 from blockveil.engine.estimates.one_step import hidden_below
 from blockveil.engine.guarantees.calibration import CannotCalibrate
-from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Loss, compose
+from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.design import Design, Released
-from blockveil.pipeline.plan.first_stages import EVEN
+from blockveil.pipeline.plan.first_stages import EVEN, stated, together
 from blockveil.pipeline.plan.shares import shared
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.fisher import FisherQuestion
@@ -28,6 +28,7 @@ from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.question import additive
 
 _RECORDS = 80.0
+"""Records that add one to the least eigenvalue of a Fisher matrix; see :attr:`FisherStage.records_needed`."""
 
 NAME = "fisher"
 """Name of the stage; its arrays begin with it."""
@@ -81,13 +82,13 @@ class FisherStage:
         """
         question = FisherQuestion.of(trained)
         steps, own = _designs(question, share, whole, designed)
-        loss = _together(steps.loss, own.loss)
+        loss = together([steps.loss], [additive(own)])
         if loss.delta(whole.epsilon) > whole.delta:
             # At a large epsilon samplers need a part of delta that counts: it is left for them, twice over.
             needed = 2.0 * (1.0 + math.exp(min(whole.epsilon, 700.0))) * loss.total_variation
             rest = ApproxDP(whole.epsilon, max(whole.delta - needed, whole.delta / 2.0))
             steps, own = _designs(question, share, rest, designed)
-            loss = _together(steps.loss, own.loss)
+            loss = together([steps.loss], [additive(own)])
         # The inequality that the proof needs: the loss of both together meets the guarantee of the whole.
         if loss.delta(whole.epsilon) > whole.delta:
             raise CannotCalibrate(f"delta {whole.delta:g} leaves no room for two stages; raise it")
@@ -107,13 +108,7 @@ class FisherStage:
         """Query and mechanism of the stage, as plain JSON values, as a release states them."""
         return {
             "query": self.question.stated(),
-            "mechanism": {
-                "mechanism": EVEN.name,
-                "parameters": EVEN.parameters(),
-                **self.answer.facts(),
-                **self.answer.design.facts(),
-                "loss": self.answer.design.loss.plain,
-            },
+            "mechanism": stated(self.answer),
             "matrix": self.answer.matrix,
         }
 
@@ -136,9 +131,3 @@ def _designs(
             'mechanism.kind = "gaussian", or leave it out'
         )
     return steps, EVEN.design(question.moment.problem, shared(target, share))
-
-
-def _together(steps: Loss, own: Loss) -> Loss:
-    """Loss of both: mu adds up in squares, and distances of samplers add up; rounded up."""
-    mu = compose([GaussianDP(steps.mu), GaussianDP(own.mu)]).mu
-    return Loss(mu, 0.0, math.fsum([steps.total_variation, own.total_variation]) * (1.0 + 2.0**-50))

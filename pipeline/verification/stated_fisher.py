@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from blockveil.pipeline.verification.released_arrays import ArrayCheck
 from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import stated_number
-from blockveil.pipeline.verification.stated_sensitivity import moved
+from blockveil.pipeline.verification.stated_stages import stage_failure
 
 _NAME = "fisher"
 _ROUNDED = Fraction(1) + Fraction(1, 10**12)
@@ -61,14 +60,9 @@ class FisherCheck:
         own = {**self.stated, **self.stated["mechanism"][_NAME]}
         if not self._asked(own["query"]) or own["matrix"] != "covariance":
             return "its query is not that of the errors of such coefficients"
-        row, change = row_loss(own), moved(own)
-        stated = own["mechanism"]["loss"]
-        if row.part != "mu" or not 0.0 < row.size <= stated_number(stated, "mu") * (1.0 + 1e-12):
-            return "its noise is less than its loss says"
-        if (Fraction(stated_number(own["mechanism"], "sensitivity")) * _ROUNDED) ** 2 < change.least:
-            return "the sensitivity that it states is below what some records change"
-        start = f"{_NAME}_"
-        ArrayCheck(own, {n.removeprefix(start): each for n, each in self.arrays.items() if n.startswith(start)}).run()
+        if (failure := stage_failure(own, self.arrays, _NAME)) is not None:
+            return failure
+        row, stated = row_loss(own), own["mechanism"]["loss"]
         promise, of_steps = self.stated["guarantee"], row_loss(self.stated)
         rows = Fraction(stated_number(promise["contribution"], "charged_rows"))
         mu = rows**2 * (Fraction(row.size) ** 2 + Fraction(of_steps.size) ** 2)

@@ -32,6 +32,27 @@ Spread = tuple[Values, Values, Values]
 """Means, variances and the noise of these, in half widths about the middle of the declared box."""
 
 
+def stage_failure(own: Mapping[str, Any], arrays: Mapping[str, Any], name: str) -> str | None:
+    """What does not hold of one stage, in words; None where all does. Raises as :meth:`Stages.failure`.
+
+    Parameters
+    ----------
+    own
+        What the release states, with query and mechanism of the stage.
+    arrays
+        Stored arrays by name.
+    name
+        Of the stage; its arrays begin with it.
+    """
+    row, change, start = row_loss(own), moved(own), f"{name}_"
+    if row.part != "mu" or not 0.0 < row.size <= stated_number(own["mechanism"]["loss"], "mu") * (1.0 + 1e-12):
+        return f"the noise of its {name} is less than its loss says"
+    if (Fraction(stated_number(own["mechanism"], "sensitivity")) * _ROUNDED) ** 2 < change.least:
+        return f"the sensitivity that its {name} states is below what some records change"
+    ArrayCheck(own, {key.removeprefix(start): each for key, each in arrays.items() if key.startswith(start)}).run()
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Stages:
     """The stages of one release.
@@ -75,16 +96,9 @@ class Stages:
         for name in names:
             own = {key: each for key, each in self.stated.items() if key != "learned"}
             own |= self.stated["learned"]["stages"][name]
-            row, change = row_loss(own), moved(own)
-            if row.part != "mu" or not 0.0 < row.size <= stated_number(own["mechanism"]["loss"], "mu") * (1.0 + 1e-12):
-                return f"the noise of its {name} is less than its loss says"
-            if (Fraction(stated_number(own["mechanism"], "sensitivity")) * _ROUNDED) ** 2 < change.least:
-                return f"the sensitivity that its {name} states is below what some records change"
-            arrays = {
-                key.removeprefix(f"{name}_"): each for key, each in self.arrays.items() if key.startswith(f"{name}_")
-            }
-            ArrayCheck(own, arrays).run()
-            mu += Fraction(row.size) ** 2
+            if (failure := stage_failure(own, self.arrays, name)) is not None:
+                return failure
+            mu += Fraction(row_loss(own).size) ** 2
             distance += Fraction(stated_number(own["mechanism"]["loss"], "total_variation"))
         promise, mechanism = self.stated["guarantee"], self.stated["mechanism"]
         rows = Fraction(stated_number(promise["contribution"], "charged_rows"))

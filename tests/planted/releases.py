@@ -133,9 +133,9 @@ MUTANTS = (
         ),
         (
             "test_a_unit_of_several_rows_is_charged_for_all_of_them_in_steps_and_stage",
-            "blockveil.pipeline.plan.fisher_stage:_together",
-            "GaussianDP(steps.mu), GaussianDP(own.mu)",
-            "GaussianDP(steps.mu)",
+            "blockveil.pipeline.plan.first_stages:together",
+            "GaussianDP(max(each.mu for each in last))",
+            "GaussianDP(min(each.mu for each in last) * 0.1)",
             ("3",),
         ),
         (

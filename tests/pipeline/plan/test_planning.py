@@ -208,6 +208,18 @@ def test_records_are_read_by_bytes_and_not_by_number(tmp_path, features):
     assert made.effort.chunk_rows(1000) * 8 * columns <= effort.CHUNK_BYTES
 
 
+def test_a_plan_counts_the_largest_chunk_that_may_be_read(tmp_path, monkeypatch):
+    made, counted = plan(tmp_path, ("block_rows = 50", ""), ("rows_at_most = 10_000", "rows_at_most = 10_000_000")), []
+    choose = effort.choose
+    monkeypatch.setattr(
+        effort, "choose", lambda work, machine, chunk: counted.append(chunk) or choose(work, machine, chunk)
+    )
+    made.effort.cut(made.effort.machine())
+    rows = made.effort.chunk_rows(1)
+    largest = max(made.effort.chunk_rows(stored) for stored in (1, rows // 3, rows + 1, 2 * rows, 5 * rows))
+    assert counted[0] >= 8 * largest * len(made.columns)
+
+
 def test_a_large_stored_chunk_is_read_whole_or_in_equal_parts(tmp_path):
     made = plan(tmp_path, ("block_rows = 50", ""))
     rows = made.effort.chunk_rows(1)
