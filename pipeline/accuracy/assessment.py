@@ -89,7 +89,7 @@ class Assessment:
         of_features = self.pairs or self.directions is not None or any(error.at_most for error in self.errors)
         rows = [("Supposed", self.population.words if of_features else self.population.number)]
         rows += [("Known to", _EXPLAINED)] if self.errors else []
-        named = self._by_name()
+        named = self._by_name() if self.population.sized else {}
         rows += [(f"  {name}", "; ".join(size)) for name, size in list(named.items())[:most]]
         if len(named) > most:
             listed = len(named) if len(named) < len(self.population.names) else 0

@@ -105,6 +105,8 @@ class Population:
         Whether the shape of the noise follows the records.
     earlier
         Release by which they have these means and standard deviations; empty where they are of the bounds.
+    sized
+        Whether bounds say how large they are; False where these are learned.
     """
 
     rows: int
@@ -118,6 +120,7 @@ class Population:
     density: float = 1.0
     learned: bool = False
     earlier: str = ""
+    sized: bool = True
 
     @classmethod
     def of(cls, plan: Plan, supposed: Supposed) -> Population:
@@ -144,13 +147,14 @@ class Population:
             min(shape[2] for shape in shapes),
             density,
             plan.designed.learning is not None,
+            sized=plan.designed.learning is None or plan.designed.learning.bounds is None,
         )
         learning = plan.designed.learning
         if learning is None or learning.earlier is None:
             return found
         mean, variance, noise, taken = learning.earlier.arrays
         size = np.sqrt(np.maximum(variance + taken, noise))
-        return replace(found, mean=mean, size=size, earlier=learning.earlier.release_id)
+        return replace(found, mean=mean, size=size, earlier=learning.earlier.release_id, sized=True)
 
     def with_rows(self, rows: int, is_bound: bool = False) -> Population:
         """The same kind of records, of another number, which may be the largest that the config allows."""
@@ -180,6 +184,8 @@ class Population:
         of_each = f"each feature with its mean in the middle of its bounds and {size}{zeros}"
         if self.earlier:
             of_each = f"means, standard deviations and tails as published of {self.earlier}"
+        elif not self.sized:
+            of_each = "of normal features, whose sizes are learned: what has a unit is not known beforehand"
         elif self.learned:
             of_each += "; in the ellipsoid that is learned of normal ones"
         return f"{self.number}, {of_each}; nobody looked at them"

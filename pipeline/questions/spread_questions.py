@@ -34,10 +34,10 @@ _LARGEST = 2**15 - 1
 _LEAST = 2.0**-12
 """Least standard deviation of a feature that is learned, in half widths of its bounds, where these are near enough."""
 
-_LEAST_OF_SIZE, _LEAST_ABOUT_ZERO = 2.0**-40, 2.0**-60
+_LEAST_OF_SIZE, _LEAST_ABOUT_ZERO = 2.0**-40, 2.0**-100
 """The same where bounds are learned: of the size of the middle and the mean, and what is added, in half widths."""
 
-_OCTAVES, _DIGITS = 60, 10
+_OCTAVES, _DIGITS = 100, 10
 """Powers of two below the narrowest bound, and digits, by which values are counted where bounds are learned."""
 
 _RING = "distance"

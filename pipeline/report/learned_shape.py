@@ -26,6 +26,7 @@ def lines(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
         return [("Shape", "the declared box, where the error is expected to be smaller than in an ellipsoid")]
     earlier = learned.get("earlier")
     source = "" if earlier is None else f" from the release {earlier['release_id']}"
+    source += ", in bounds that were learned too" if "bounds" in learned["stages"] else ""
     share, deviation = 100.0 * learned["shortened"], 100.0 * learned["shortened_standard_deviation"]
     return [
         (

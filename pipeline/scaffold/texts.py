@@ -30,7 +30,7 @@ MISSING = ("", "NA", "N/A", "NaN", "null", "NULL", "None")
 _ADDED = ("correlations", "totals")
 """Purposes whose records are added up in steps."""
 
-_FAR = {"name": "", "lower": -1e12, "upper": 1e12}
+_FAR = {"name": "", "lower": -1e15, "upper": 1e15}
 """Bounds that hold whatever a column may hold, of one whose bounds are learned."""
 
 OTHER = "other"

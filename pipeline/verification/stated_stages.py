@@ -25,7 +25,7 @@ _BOUNDS, _PILOTS, _RINGS = "bounds", ("pilot", "nearer_pilot"), "rings"
 _ROUNDED = Fraction(1) + Fraction(1, 10**12)
 _STANDS_OUT = 4.0
 _KNOWN, _REACH, _UNSEEN = 4.0, 4.0, 0.25
-_LEAST, _LEAST_OF_SIZE, _LEAST_ABOUT_ZERO = 2.0**-12, 2.0**-40, 2.0**-60
+_LEAST, _LEAST_OF_SIZE, _LEAST_ABOUT_ZERO = 2.0**-12, 2.0**-40, 2.0**-100
 """Least standard deviation that is learned, in half widths; where bounds are, of the middle and mean and beside."""
 
 Spread = tuple[Values, Values, Values]

@@ -252,7 +252,7 @@ def test_a_wide_frame_whose_bounds_nobody_knows_takes_ten_decisions_and_no_edit(
     bounds = {each["name"]: (each["lower"], each["upper"]) for each in declared["features"]}
     assert bounds["q3"] == (1.0, 5.0)
     assert bounds["is_new"] == (0.0, 1.0)
-    assert bounds["cost7"] == (-1e12, 1e12)
+    assert bounds["cost7"] == (-1e15, 1e15)
     found = group.attrs["learned"]["stages"]["nearer_pilot"]["query"]["geometry"]["features"]
     assert {each["name"]: each["upper"] for each in found}["cost7"] <= 2048.0
 

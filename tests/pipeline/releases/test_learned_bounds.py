@@ -8,6 +8,8 @@ import pytest
 import zarr
 
 from blockveil.engine.guarantees.calibration import gaussian_mu
+from blockveil.pipeline.accuracy.kinds import assess
+from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.learning import OF_PILOTS
@@ -77,6 +79,25 @@ def test_a_feature_of_which_counts_tell_too_little_keeps_its_declared_bounds_and
     assert pilot(outcome)[1] == (-1e12, 1e12)
     truth = np.corrcoef(VALUES[:, [0, 2]].T)[0, 1]
     assert abs(correlations(outcome)[0, 2] - truth) < 0.05
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e13])
+def test_features_of_very_different_sizes_are_found_in_the_same_bounds(tmp_path, size):
+    values = VALUES.copy()
+    values[:, 1] *= size / 60_000.0
+    loaded = wide(tmp_path, 1e15, values=values)
+    for night in (NIGHT, NEXT):
+        outcome = run(loaded, night)
+        assert np.max(np.abs(correlations(outcome) - np.corrcoef(VALUES.T))) < 0.1
+        assert all(finding.holds is not False for finding in verify(outcome.path).findings)
+
+
+def test_a_plan_states_nothing_with_a_unit_where_sizes_are_learned(tmp_path):
+    plan = make_plan(wide(tmp_path), NIGHT)
+    lines = dict(assess(plan, Population.of(plan, Supposed(6_000, 0.5, 0.167))).lines())
+    assert "what has a unit is not known beforehand" in lines["Supposed"]
+    assert not any("age" in name or "income" in name for name in lines)
+    assert any("correlation" in name for name in lines)
 
 
 def test_a_feature_of_one_value_is_learned_beside_others(tmp_path):

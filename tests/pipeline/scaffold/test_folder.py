@@ -191,8 +191,8 @@ def test_correlations_learn_bounds_that_nobody_knows_in_the_charge_of_each_night
     assert {each.name: (each.lower, each.upper) for each in shape.features} == {
         "age": (0.0, 120.0),
         "urgent": (0.0, 1.0),
-        "cost": (-1e12, 1e12),
-        "ward": (-1e12, 1e12),
+        "cost": (-1e15, 1e15),
+        "ward": (-1e15, 1e15),
     }
     nights = first.given(**UNKNOWN, **often).nights or 1
     assert Cap(3.0, 1e-6).nights(NOTHING, Ticks.of(plan.charge)) == nights
