@@ -1,14 +1,15 @@
 """Error of correlations and covariances where a night learns where its records lie, beside the declared box.
 
-Run ``python -m benchmarks.learning [NIGHTS] [SET ...]``, with sets of :data:`SETS` or ``cost`` alone. Every row is of
-so many releases of the product at epsilon 1 and delta 1e-6, each with a key of its own: root mean square error of
-``release.correlation`` and the mean of its squared errors over squared standard errors; root mean square error of the
-ratios of released entries, and the share of these that are none; error of the covariance in half widths, in the
-Frobenius norm, over that of the matrix, and the mean of its squared errors over squared standard errors. Where a night
-learns, first nights are a row, and nights that learn from the one before are another. Seven nights as one are a row of
-one key. Beside them is an ellipsoid about the true means and deviations that holds 99 of 100 records, as if it were
-known, and what others release (:mod:`.learning_peers`). Only ``cost`` has a clock: processor and wall time of a night
-that learns over those of one in the box, of the 60,000 x 784 of ``large``, medians of interleaved nights.
+Run ``python -m benchmarks.learning [NIGHTS] [SET ...]``, with sets of :data:`SETS`, or ``means`` or ``cost`` alone.
+Every row is of so many releases of the product at epsilon 1 and delta 1e-6, each with a key of its own: root mean
+square error of ``release.correlation`` and the mean of its squared errors over squared standard errors; root mean
+square error of the ratios of released entries, and the share of these that are none; error of the covariance in half
+widths, in the Frobenius norm, over that of the matrix, and the mean of its squared errors over squared standard errors.
+Where a night learns, first nights are a row, and nights that learn from the one before are another. Seven nights as one
+are a row of one key. Beside them is an ellipsoid about the true means and deviations that holds 99 of 100 records, as
+if it were known, and what others release (:mod:`.learning_peers`). ``means`` are those of totals. Only ``cost`` has a
+clock: processor and wall time of a night that learns over those of one in the box, of the 60,000 x 784 of ``large``,
+medians of interleaved nights.
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ def nights(folder: Path, records: Records, learn: str, count: int) -> Iterator[P
     return released(stored(folder, records, learn), count)
 
 
-def stored(folder: Path, records: Records, learn: str) -> LoadedConfig:
-    """The records in a store, with a config of nights of their own."""
+def stored(folder: Path, records: Records, learn: str, means: bool = False) -> LoadedConfig:
+    """The records in a store, with a config of nights of their own, of totals or of a covariance."""
     folder.mkdir(exist_ok=True)
     group = zarr.open_group(folder / "records.zarr", mode="w")
     group.create_array("records", data=records.values, chunks=(10_000, records.values.shape[1]))
@@ -132,7 +133,7 @@ def stored(folder: Path, records: Records, learn: str) -> LoadedConfig:
         "release": {"dataset": "records", "name": "covariance"},
         "data": {"store": "records.zarr", "array": "records"},
         "query": {
-            "kind": "covariance",
+            "kind": "totals" if means else "covariance",
             "rows_at_most": 2 * len(records.values),
             "missing": "refuse",
             "geometry": shape,
@@ -295,6 +296,22 @@ def cost(count: int) -> Iterator[str]:
         yield f'{name} of "covariance": {ratios[0]:.2f} times the processor time of the box, {ratios[1]:.2f} the wall'
 
 
+def of_means(count: int) -> Iterator[str]:
+    """Lines of errors of the demo's means in standard deviations, and of their squares over stated squared errors."""
+    for records in (demo(), demo().wider(10.0), unknown()):
+        inside = np.clip(records.values, records.lower, records.upper)
+        for learn in ("mean",) if records.learned_in else ("box", "mean"):
+            errors, scores = [], []
+            with tempfile.TemporaryDirectory() as folder:
+                for path in released(stored(Path(folder), records, learn, means=True), count):
+                    release = bv.open(path)
+                    apart = np.asarray(release.mean) - inside.mean(axis=0)
+                    errors.append(float(np.sqrt(np.mean((apart / inside.std(axis=0)) ** 2))))
+                    scores.append(float(np.mean((apart / np.asarray(release.standard_error.mean)) ** 2)))
+            shape = "box" if learn == "box" else f'learn = "{learn}"'
+            yield f"| {records.name} | {shape} | {np.mean(errors):.2g} | {np.mean(scores):.2g} |"
+
+
 SETS: dict[str, tuple[Callable[[], Records], ...]] = {
     "demo": (demo,),
     "wide": (lambda: demo().wider(10.0),),
@@ -313,6 +330,10 @@ def main() -> None:
     count, named = (numbers or [5])[0], [word for word in sys.argv[1:] if not word.isdigit()]
     if named == ["cost"]:
         print(*cost(count), sep="\n")
+        return
+    if named == ["means"]:
+        print("| records | shape | means, in standard deviations | squared scores |\n|---|---|---|---|")
+        print(*of_means(count), sep="\n")
         return
     print(
         "| records | shape | `release.correlation` | squared scores | ratios | covariance, relative | squared scores |"

@@ -30,11 +30,13 @@ the first (:mod:`.chosen_bounds`), and the second is asked in the bounds that th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from blockveil.engine.answers.learned_spread import ring_edges
+from blockveil.engine.estimates.shortening import OF_MEANS
 from blockveil.engine.records.geometry import Vector
 
 _STANDS_OUT = 4.0
@@ -46,7 +48,7 @@ _NEAR = 2.0
 _REACH = 4.0
 """Standard deviations about the mean that nearer bounds hold."""
 
-EXPECTED = {"covariance": 0.45, "correlation": 0.12}
+MOVED = {"covariance": 0.45, "correlation": 0.12}
 """Root mean square over entries of what shortening moves, as a share of what is lost."""
 
 _KNOWN = 4.0
@@ -156,9 +158,36 @@ class Radius:
     lost: float
 
 
-def chosen_radius(
-    counts: Vector, deviation: float, records: float, sizes: Vector, noise: float, expected: float
-) -> Radius:
+Expected = Callable[[float, float, float], float]
+"""Squared error that a radius is expected to have, by it, by L / d and by the share of records beyond it."""
+
+
+def error_of_products(sizes: Vector, noise: float, moved: float) -> Expected:
+    """Of a second moment: noise grows with the square of the radius.
+
+    Parameters
+    ----------
+    sizes
+        Lengths of the axes in the unit of the wanted error, shape (d,).
+    noise
+        Standard deviation of an entry off its diagonal over the number of records, for a radius of one.
+    moved
+        Of :data:`MOVED`.
+    """
+    # All entries of the matrix, of which those of its diagonal have twice the variance of the others.
+    squares = (sizes * sizes).tolist()
+    size = math.fsum(squares)
+    per_radius = (size * size + math.fsum([each * each for each in squares])) * noise**2
+    return lambda radius, lost, _: per_radius * radius**4 + (moved * lost * size) ** 2
+
+
+def error_of_means(sizes: Vector, noise: float) -> Expected:
+    """Of means: noise grows with the radius, and they move as :mod:`.shortening` says; parameters as for products."""
+    size = math.fsum((sizes * sizes).tolist())
+    return lambda radius, lost, share: size * ((noise * radius) ** 2 + OF_MEANS**2 * lost * share)
+
+
+def chosen_radius(counts: Vector, deviation: float, records: float, dimension: int, expected: Expected) -> Radius:
     """Radius of least predicted error.
 
     Parameters
@@ -169,31 +198,25 @@ def chosen_radius(
         Standard deviation of their noise.
     records
         Number of records, noisy; at least one is taken.
-    sizes
-        Lengths of the axes in the unit of the wanted error, shape (d,).
-    noise
-        Standard deviation of the noise of an entry of the second moment's sum off its diagonal, for a radius of one.
+    dimension
+        Number of features.
     expected
-        Of :data:`EXPECTED`.
+        What is to be least.
     """
-    dimension = sizes.size
     edges, many = ring_edges(dimension), max(records, 1.0)
     seen = np.where(counts > _STANDS_OUT * deviation, counts, 0.0)
     middle = edges[:-1] * edges[1:]
     middle[0] = edges[1] ** 2 / 2.0
-    # All entries of the matrix, of which those of its diagonal have twice the variance of the others.
-    squares = (sizes * sizes).tolist()
-    size = math.fsum(squares)
-    per_radius = (size * size + math.fsum([each * each for each in squares])) * (noise / many) ** 2
     candidates: list[Radius] = []
     usual = 2.0 * math.sqrt(dimension)
     for place, radius in enumerate(edges[1:].tolist(), start=1):
         near = edges[place:-1] < _NEAR * max(radius, usual)
         taken = np.where(near, counts[place:], seen[place:])
         lost = _lost(np.maximum(middle[place:] - radius * radius, 0.0), taken, deviation * near) / many / dimension
-        error = per_radius * radius**4 + (expected * lost * size) ** 2
         share = max(math.fsum(counts[place:].tolist()) / many, 0.0)
-        candidates.append(Radius(radius, error, share, math.sqrt(len(counts) - place) * deviation / many, lost))
+        uncertain = math.sqrt(len(counts) - place) * deviation / many
+        error = expected(radius, lost, share + uncertain)
+        candidates.append(Radius(radius, error, share, uncertain, lost))
     return min(candidates, key=lambda each: each.error)
 
 
@@ -204,7 +227,7 @@ def _lost(weights: Vector, counts: Vector, deviations: Vector) -> float:
 
 
 def box_error(deviations: Vector, records: float) -> float:
-    """Expected squared error of the same matrix in the box.
+    """Expected squared error of a second moment in the box.
 
     Parameters
     ----------

@@ -4,12 +4,12 @@ Let l_i be what it takes from the variance of feature i. Shortened records keep 
 inequality of Cauchy and Schwarz a second moment about the centre is off by ``sqrt(l_i l_j)`` at most, and a mean by
 ``sqrt(l_i p)``, p being the share of records that are shortened; l itself is estimated, so none of it is a bound. Of
 normal, skewed and heavy-tailed records, also of such with tails of their own by feature, covariances were found to be
-off by ``sqrt(l_i l_j)`` times 1.0 to 1.3 of the correlation, give or take 0.2, and means by 0.2 of theirs at most.
+off by ``sqrt(l_i l_j)`` times 1.0 to 1.3 of the correlation, give or take 0.2, and means by a third of theirs at most.
 That is what is stated, as a standard deviation:
 
     variances       ``l_i``
     covariances     ``sqrt(l_i l_j) min(1, (0.2^2 + (1.1 r_ij)^2)^0.5)``, r the released correlation
-    means           ``0.2 sqrt(l_i p)``
+    means           ``0.33 sqrt(l_i p)``
 
 Nobody knows l_i. With v_i the larger of the released variance and of that of a pilot in the declared box, which
 shortens nothing, and L the share of all squared length that is lost by the rings:
@@ -20,6 +20,8 @@ shortens nothing, and L the share of all squared length that is lost by the ring
 * or less where the pilot saw that feature: the variance by which the answer falls behind it, and once its noise;
 * or what the earlier night stated of itself whose release is in the place of pilots;
 * and more where the answer falls further behind the pilot than its noise.
+
+Totals have no variances of their own. Of each the first two are taken, of the variances that its axes are of.
 
 **Source**: derived here.
 """
@@ -40,7 +42,7 @@ Places = NDArray[np.intp]
 UNSEEN = 0.25
 """Share of a variance that may hide in the noise of all rings."""
 
-_ANY, _OF_CORRELATION, _OF_MEANS = 0.2, 1.1, 0.2
+_ANY, _OF_CORRELATION, OF_MEANS = 0.2, 1.1, 0.33
 """See the module."""
 
 _SEEN = 2.0
@@ -93,6 +95,14 @@ class Shortening:
         found: Vector = np.maximum(np.maximum(usual, likely), behind - doubt)
         return found
 
+    def of_means(self) -> tuple[Vector, Vector]:
+        """What is taken from variances where the answer has none, and standard deviations of means; shape (d,) each.
+
+        Axes for means are the standard deviations that pilots saw, raw units.
+        """
+        variances = (self.lost + UNSEEN) * self.units**2
+        return variances, OF_MEANS * np.sqrt(variances) * np.sqrt(self.share)
+
 
 @dataclass(frozen=True, eq=False)
 class TakenByFeature:
@@ -131,7 +141,7 @@ class TakenByFeature:
     @property
     def means(self) -> Vector:
         """Standard deviations of means, raw units, shape (d,)."""
-        found: Vector = _OF_MEANS * np.sqrt(self.variances) * np.sqrt(self.share)
+        found: Vector = OF_MEANS * np.sqrt(self.variances) * np.sqrt(self.share)
         return found
 
     def at(self, rows: Places, columns: Places, covariance: Vector) -> tuple[Vector, Vector]:

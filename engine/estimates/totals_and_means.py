@@ -42,6 +42,15 @@ class TotalsEstimates:
     totals: Estimate
     mean: Estimate
 
+    def beside(self, error: Vector) -> TotalsEstimates:
+        """The same with errors of means of these standard deviations beside those of noise; raw units, shape (d,)."""
+        count = float(divisor_of(float(self.count.value), float(self.count.standard_deviation)))
+        totals, mean = (
+            Estimate(each.value, np.hypot(each.standard_deviation, times * error))
+            for each, times in ((self.totals, count), (self.mean, 1.0))
+        )
+        return TotalsEstimates(self.count, totals, mean)
+
 
 def totals_and_means(
     released: Released,

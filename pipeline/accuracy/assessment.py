@@ -88,8 +88,8 @@ class Assessment:
             return [("Known to", "nothing is known beforehand of the error of a query of another package")]
         of_features = self.pairs or self.directions is not None or any(error.at_most for error in self.errors)
         rows = [("Supposed", self.population.words if of_features else self.population.number)]
-        rows += [("Known to", _EXPLAINED)] if self.errors else []
-        named = self._by_name() if self.population.sized else {}
+        named = self._by_name()
+        rows += [("Known to", _EXPLAINED)] if named or self.pairs else []
         rows += [(f"  {name}", "; ".join(size)) for name, size in list(named.items())[:most]]
         if len(named) > most:
             listed = len(named) if len(named) < len(self.population.names) else 0
@@ -113,6 +113,8 @@ class Assessment:
         for error in self.errors:
             what, _, name = error.what.partition(" of ")
             of_feature = name in self.population.names
+            if of_feature and not self.population.sized:
+                continue
             size = f"{what} {error.amount}" if of_feature else error.amount
             named.setdefault(name if of_feature else error.what, []).append(size)
         return named

@@ -29,6 +29,9 @@ def errors_of_totals(answer: TotalsAnswer, population: Population) -> list[Expec
         share = 100.0 * size / population.rows
         found.append(ExpectedError("count", size, of=population.rows, note=f"{share:.2g} % of all records"))
     question = answer.question
+    if not population.sized:
+        usual = typical_mean(answer, population, question.features)
+        found.append(ExpectedError("a mean, in standard deviations of its feature", INTERVAL * usual))
     totals, worst = worst_deviations(answer.design, question.coordinates, counted, population.rows, question.rounding)
     means = _mean_deviations(answer, population)
     for i, name in enumerate(answer.question.features[:_MOST_FEATURES]):

@@ -125,9 +125,9 @@ class BoxGeometry(Section):
     """the SHA-256 of that file, 64 hexadecimal digits; filled in when it is not given"""
     bounds_release: Label | None = None
     """the release that paid for the bounds; filled in from the file"""
-    learn: Literal["correlation", "covariance"] | None = None
+    learn: Literal["correlation", "covariance", "mean"] | None = None
     """what the noise follows: where records lie and how far they spread within these bounds, learned in the same charge
-    or from the night before, with the least error of correlations or of covariances"""
+    or from the night before, with the least error of correlations or of covariances; of totals that of means"""
     learn_bounds: Literal[True] | None = None
     """whether nearer bounds are learned first, from counts by powers of two and by digits: for columns of which nobody
     knows more than bounds that are far too wide"""
@@ -169,7 +169,7 @@ class BoxGeometry(Section):
                 "shortened_at_most",
                 f"{self.shortened_at_most!r} without learn",
                 "Only a shape that is learned shortens records",
-                'Add learn = "correlation" or "covariance", or leave shortened_at_most out',
+                "Add learn, or leave shortened_at_most out",
             )
 
     def spans(self) -> tuple[Span, ...]:

@@ -1,4 +1,4 @@
-"""Whether a shape that is learned has what it is learned for: one covariance with noise that follows its shape."""
+"""Whether a shape that is learned has what it is learned for: a covariance or totals, with noise that follows it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from blockveil.pipeline.config.fields import refusal
 from blockveil.pipeline.config.histogram_section import BY_DIGITS
 from blockveil.pipeline.config.mechanism_sections import MechanismSection
 
+_FOR = {"covariance": ("correlation", "covariance"), "totals": ("mean",)}
+"""What is learned by kinds of query."""
+
 _INSTEAD = 'Ask for query.kind = "covariance", which releases the second moment, mean and count too; or leave learn out'
 
-_MOST = 4_000
+MOST_LEARNED = 4_000
 """Features of which bounds are learned: their counts are 2,050 each by digits, and fewer by powers of two."""
 
 
@@ -31,7 +34,7 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
                     f"query.{key}.learn_bounds",
                     "true without learn",
                     "Bounds are learned for an ellipsoid that is learned from them",
-                    'Give learn = "correlation", or leave learn_bounds out',
+                    "Give learn, or leave learn_bounds out",
                 )
             continue
         if shape.learn_bounds:
@@ -39,7 +42,7 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
         aim = getattr(mechanism, "minimise", None)
         weighted = isinstance(getattr(mechanism, "optimise_for", None), dict)
         reasons = {
-            f'query.kind = "{query.kind}"': query.kind != "covariance",
+            f'query.kind = "{query.kind}"': shape.learn not in _FOR.get(query.kind, ()),
             f'mechanism.kind = "{mechanism.kind}"': mechanism.kind not in ("shaped-gaussian", "auto"),
             f'minimise = "{str(aim)[:40]}"': mechanism.kind == "auto" and aim not in ("total", "relative"),
             "importances by feature": weighted,
@@ -52,9 +55,17 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
                 raise refusal(
                     f"query.{key}.learn",
                     f'"{shape.learn}" with {what}',
-                    "The ellipsoid that is learned is that of one covariance with shaped-gaussian noise",
-                    _INSTEAD if query.kind == "second-moment" else "Leave learn out, or the other",
+                    "What is learned is the ellipsoid of one covariance, or of totals, with shaped-gaussian noise",
+                    _instead(query.kind),
                 )
+
+
+def _instead(kind: str) -> str:
+    """What to do about a query that learns for what it does not release."""
+    if kind == "second-moment":
+        return _INSTEAD
+    words = " or ".join(f'learn = "{each}"' for each in _FOR.get(kind, ()))
+    return f"Give {words}, or leave learn out" if words else "Leave learn out, or the other"
 
 
 def _check_bounds(key: str, shape: Any) -> None:
@@ -62,7 +73,7 @@ def _check_bounds(key: str, shape: Any) -> None:
     reasons = (
         (
             f'learn = "{shape.learn}"',
-            shape.learn != "correlation",
+            shape.learn == "covariance",
             "The error of covariances is relative to declared bounds, and these are too wide to be a measure",
             'Give learn = "correlation"',
         ),
@@ -74,8 +85,8 @@ def _check_bounds(key: str, shape: Any) -> None:
         ),
         (
             f"{len(shape.features):,} features",
-            len(shape.features) > _MOST,
-            f"Counts by size of at most {_MOST:,} features are made",
+            len(shape.features) > MOST_LEARNED,
+            f"Counts by size of at most {MOST_LEARNED:,} features are made",
             "Declare bounds that you know",
         ),
     )

@@ -97,8 +97,8 @@ class TotalsSection(OneShapeSection):
     kind: Literal["totals"]
     """the numbers to release"""
     quantisation_bits: Annotated[Whole, Field(ge=8, le=_MOST_ADDED)] | None = None
-    """the bits of one quantised value, above 20 in a box without norm_at_most alone; where none are given as many as
-    add up exactly, at most 32 there and 20 in other shapes"""
+    """the bits of one quantised value, above 20 in a box without norm_at_most and learn alone; where none are given as
+    many as add up exactly, at most 32 there and 20 in other shapes"""
     alike_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
     """the most records with the same values in all columns, whose errors by rounding add up; 8 where none is given"""
 
@@ -108,7 +108,7 @@ class TotalsSection(OneShapeSection):
             raise refusal(
                 "quantisation_bits",
                 f"{self.quantisation_bits}",
-                f"Integers of more than {_MOST_MULTIPLIED} bits are those of a box without norm_at_most",
+                f"Integers of more than {_MOST_MULTIPLIED} bits are those of a box without norm_at_most and learn",
                 f"Give at most {_MOST_MULTIPLIED}, or leave it out",
             )
 
@@ -296,7 +296,7 @@ def most_bits(query: Asked) -> int:
 
 
 def _plain_box(geometry: Geometry) -> bool:
-    return isinstance(geometry, BoxGeometry) and geometry.norm_at_most is None
+    return isinstance(geometry, BoxGeometry) and geometry.norm_at_most is None and geometry.learn is None
 
 
 def check_imputed(where: str, geometry: Geometry, missing: str) -> None:

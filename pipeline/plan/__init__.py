@@ -13,6 +13,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.forecast`: How long a budget lasts
 * :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
 * :mod:`.grouping`: Several rows per unit
+* :mod:`.last_stages`: The last stage of a night that learns: a covariance or totals
 * :mod:`.learning`: A night that learns the shape of its noise first: stages under one charge
 * :mod:`.machine_speed`: How fast this machine is, in about a second: the rates of the cost model
 * :mod:`.mechanism_choice`: From the ``[mechanism]`` of a config to the mechanism

@@ -23,6 +23,7 @@ from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.gradients import Gradients, errors_share_of
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
+from blockveil.pipeline.questions.totals import TotalsQuestion
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ def _with_errors(asked: Resolved, share: float) -> Designed:
 
 def _learning(asked: Resolved, questions: LearningQuestions) -> Designed:
     """The answer in the box, with what all stages leave it, and the stages."""
-    if not isinstance(asked.question, Moment):
-        raise NotApplicable('query.geometry.learn is for query.kind = "covariance"; leave it out')
+    if not isinstance(asked.question, Moment | TotalsQuestion):
+        raise NotApplicable('query.geometry.learn is for query.kind = "covariance" or "totals"; leave it out')
     learning = Learning.of(questions, asked.mechanism, asked.question, asked.of_a_row, asked.earlier)
     return Designed(asked, asked.question.answer(learning.box), asked.mechanism, learning=learning)

@@ -2,8 +2,9 @@
 
 The newest released night before a date is taken whose release was not withdrawn. It must have found an ellipsoid in the
 same declared shape, of which shortening took little: else tonight asks a pilot, as the first night does, so that a
-shape that no longer fits is learned anew. What is taken is copied into the ledger when the budget is reserved, and a
-night that was begun is finished with it, whatever becomes of the release that it is from.
+shape that no longer fits is learned anew. Totals say nothing of a spread: each of their nights asks pilots. What is
+taken is copied into the ledger when the budget is reserved, and a night that was begun is finished with it, whatever
+becomes of the release that it is from.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> Earl
         What may pass keeps the earlier release from being read.
     """
     questions = LearningQuestions.of(loaded)
-    if questions is None or not ledger.exists():
+    if questions is None or questions.shape.learn == "mean" or not ledger.exists():
         return None
     known = _newest(ledger, loaded, release_id)
     if known is None:

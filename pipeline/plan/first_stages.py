@@ -9,17 +9,15 @@ from typing import Any
 
 from blockveil.engine.answers.graph import Query
 from blockveil.engine.estimates.shortening import Shortening
-from blockveil.engine.guarantees.guarantee import ApproxDP, GaussianDP, Loss, compose
+from blockveil.engine.guarantees.guarantee import GaussianDP, Loss, compose
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import CellsAnswer
 from blockveil.pipeline.questions.column_histograms import HistogramsAnswer
 from blockveil.pipeline.questions.moment import MomentAnswer
-from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.questions.totals import TotalsAnswer
 
 BOUNDS, PILOT, NEARER_PILOT, RINGS = "bounds", "pilot", "nearer_pilot", "rings"
@@ -112,10 +110,3 @@ def together(first: Sequence[Loss], last: Sequence[NoiseDesign]) -> Loss:
     mu = compose([*(GaussianDP(each.mu) for each in first), GaussianDP(max(each.mu for each in last))]).mu
     distance = math.fsum([*(each.total_variation for each in first), max(each.loss.total_variation for each in last)])
     return Loss(mu, 0.0, distance * (1.0 + 2.0**-50))
-
-
-def last_stage(
-    ball: SecondMoment, box: SecondMoment, mechanism: Any, share: ApproxDP
-) -> tuple[NoiseDesign, NoiseDesign]:
-    """Noise of the last stage in an ellipsoid and in the box."""
-    return additive(EVEN.design(ball, share)), additive(mechanism.design(box, share))

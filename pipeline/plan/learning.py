@@ -23,11 +23,9 @@ from scipy.special import gammainc
 
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.estimates.learned_ellipsoid import (
-    EXPECTED,
     LearnedAxes,
     NoisySpread,
     Radius,
-    box_error,
     chosen_radius,
     learned_axes,
 )
@@ -37,10 +35,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.noise.design import NoiseDesign
-from blockveil.engine.records.geometry import Body, Vector
-from blockveil.engine.sensitivity.problems import SecondMoment
-from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.query_sections import MomentSection
+from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.plan.earlier_shape import EarlierShape
 from blockveil.pipeline.plan.first_stages import (
     BOUNDS,
@@ -52,17 +47,16 @@ from blockveil.pipeline.plan.first_stages import (
     Learned,
     Stage,
     StageAnswer,
-    last_stage,
     stated,
     together,
 )
+from blockveil.pipeline.plan.last_stages import Answered, answered, designs, noise_of_products
 from blockveil.pipeline.plan.shares import shared
-from blockveil.pipeline.questions import moment
 from blockveil.pipeline.questions.cells import CellsAnswer
 from blockveil.pipeline.questions.column_histograms import HistogramsAnswer
 from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
-from blockveil.pipeline.questions.totals import TotalsAnswer
+from blockveil.pipeline.questions.totals import TotalsAnswer, TotalsQuestion
 
 _ROUNDS = 2
 """Number of pilots."""
@@ -79,6 +73,8 @@ class Learning:
     ----------
     questions
         What the first stages ask.
+    answer
+        What is asked last.
     earlier
         Where records lay on an earlier night, in the place of pilots; None where there is no such night.
     bounds
@@ -90,13 +86,12 @@ class Learning:
     loss
         Loss of a row by all stages, of which the last is one of two, with pilots or without, whichever is more; fixed
         before anything is drawn.
-    power
-        See :func:`.learned_ellipsoid.learned_axes`.
     aim
         Of the mechanism: error relative to the declared bounds, or in raw units.
     """
 
     questions: LearningQuestions
+    answer: Answered
     earlier: EarlierShape | None
     bounds: HistogramsAnswer | None
     pilot: NoiseDesign
@@ -104,7 +99,6 @@ class Learning:
     ellipsoid: NoiseDesign
     box: NoiseDesign
     loss: Loss
-    power: float
     aim: str
 
     @classmethod
@@ -112,7 +106,7 @@ class Learning:
         cls,
         questions: LearningQuestions,
         mechanism: Any,
-        boxed: Moment,
+        boxed: Moment | TotalsQuestion,
         guarantee: ApproxDP,
         earlier: EarlierShape | None,
     ) -> Learning:
@@ -125,7 +119,7 @@ class Learning:
         mechanism
             Of the answer in the box.
         boxed
-            The covariance in the declared box.
+            What is asked last, in the declared box.
         guarantee
             Of a row, for all stages together.
         earlier
@@ -143,19 +137,14 @@ class Learning:
                 'query.geometry.learn needs mechanism.kind = "shaped-gaussian" with optimise_for = "relative-error" or '
                 '"absolute-error"; choose one, or leave learn out'
             )
-        asked, box = questions.asked, boxed.problem
-        largest = 2 ** ((asked.quantisation_bits or 16) - 1) - 1
-        width = len(asked.columns)
-        ball = SecondMoment(
-            Body.BALL, np.ones(width), box.neighbours, largest, asked.rows_at_most, augmented=True, even=True
-        )
+        answer = answered(questions, boxed)
         of_pilot = shared(guarantee, OF_PILOTS / _ROUNDS)
         pilot = EVEN.design(questions.pilot.problem, of_pilot)
         sizes = questions.bounds
         bounds = None if sizes is None else HistogramsAnswer(sizes, EVEN.design(sizes.problem, of_pilot))
         rings = CellsAnswer(questions.rings, EVEN.design(questions.rings.problem, shared(guarantee, OF_RINGS)))
-        with_pilots = last_stage(ball, box, mechanism, shared(guarantee, 1.0 - OF_RINGS - OF_PILOTS))
-        without = last_stage(ball, box, mechanism, shared(guarantee, 1.0 - OF_RINGS))
+        with_pilots = designs(answer, mechanism, shared(guarantee, 1.0 - OF_RINGS - OF_PILOTS))
+        without = designs(answer, mechanism, shared(guarantee, 1.0 - OF_RINGS))
         first = pilot.loss if bounds is None else bounds.design.loss, pilot.loss, rings.design.loss
         losses = together(first, with_pilots), together(first[2:], without)
         # Whether an earlier night is there may follow from released numbers: the charge does not follow from it.
@@ -164,8 +153,8 @@ class Learning:
         if loss.delta(guarantee.epsilon) > guarantee.delta:
             raise CannotCalibrate(f"delta {guarantee.delta:g} leaves no room for three stages; raise it")
         ellipsoid, even_box = with_pilots if earlier is None else without
-        power = 1.0 if questions.shape.learn == "correlation" else 0.5
-        return cls(questions, earlier, bounds, pilot, rings, ellipsoid, even_box, loss, power, mechanism.importance.aim)
+        aim = mechanism.importance.aim
+        return cls(questions, answer, earlier, bounds, pilot, rings, ellipsoid, even_box, loss, aim)
 
     def facts(self) -> dict[str, Any]:
         """Public numbers of all stages but the box, as plain JSON values."""
@@ -232,7 +221,7 @@ class Learning:
         public = self.rings.question.problem.neighbours is Neighbours.REPLACE_ONE
         records = float(rows) if public else math.fsum(counts["counts"][0].tolist())
         radius = self._radius(counts["counts"][0], float(np.max(counts["counts_standard_deviation"][0])), records, axes)
-        return self._told(axes, radius, self._in_box(axes, records), drawn, rows)
+        return self._told(axes, radius, self.answer.in_box(self.box, self._unit(axes), records), drawn, rows)
 
     def supposed(self, mean: Vector, size: Vector, rows: int) -> Learned:
         """What would be learned, without noise, of independent normal records, or as far out as an earlier night went.
@@ -261,44 +250,19 @@ class Learning:
         radius = self._radius(counts, noise, float(rows), axes)
         if self.earlier is not None:
             _, _, of_variance, _ = self.earlier.arrays
-            few = self.ellipsoid.extremes(1).entry_standard_deviation()
-            reached = of_variance * rows / few[1, 1] / (axes.axes * widths) ** 2
+            noise = noise_of_products(self.ellipsoid) * math.sqrt(2.0)
+            reached = of_variance * rows / noise / (axes.axes * widths) ** 2
             radius = replace(radius, radius=float(np.sqrt(np.median(reached))))
-        return self._told(axes, radius, self._in_box(axes, float(rows)), self.blank(rows), rows)
+        in_box = self.answer.in_box(self.box, self._unit(axes), float(rows))
+        return self._told(axes, radius, in_box, self.blank(rows), rows)
 
     def _unit(self, axes: LearnedAxes) -> Vector:
         """Of half widths in the unit of the wanted error, shape (d,), which is that of the axes for correlations."""
-        return 1.0 / axes.axes if self.power == 1.0 else self.weights
+        return 1.0 / axes.axes if self.answer.power == 1.0 else self.weights
 
     def _radius(self, counts: Vector, deviation: float, records: float, axes: LearnedAxes) -> Radius:
-        few = self.ellipsoid.extremes(1).entry_standard_deviation()
-        noise = float(few[1, 2] if len(few) > 2 else few[1, 1] / math.sqrt(2.0))
-        expected = EXPECTED[self.questions.shape.learn or "covariance"]
-        return chosen_radius(counts, deviation, records, axes.axes * self._unit(axes), noise, expected)
-
-    def _in_box(self, axes: LearnedAxes, records: float) -> float:
-        sizes = self.box.spread.rows[1:] * math.sqrt(self.box.scale * math.sqrt(0.5)) * self._unit(axes)
-        return box_error(sizes, records)
-
-    def question(self, loaded: LoadedConfig, learned: Learned) -> Moment:
-        """The covariance of records in a learned ellipsoid.
-
-        Parameters
-        ----------
-        loaded
-            The config with that ellipsoid (:meth:`.LearningQuestions.with_shape`).
-        learned
-            What the first stages gave.
-
-        Raises
-        ------
-        GeometryError
-            There is no such ellipsoid.
-        """
-        asked = loaded.config.query
-        if not isinstance(asked, MomentSection):
-            raise NotApplicable("only a covariance has a shape that is learned")
-        return replace(moment.build(loaded, asked), shortening=learned.shortening)
+        expected = self.answer.expected(self.ellipsoid, axes.axes * self._unit(axes), records)
+        return chosen_radius(counts, deviation, records, axes.axes.size, expected)
 
     def extremes(self) -> list[Learned]:
         """The narrowest ellipsoids in a corner of the box and about zero, and the widest: all others lie between them.
@@ -331,13 +295,13 @@ class Learning:
             spread = self._seen(drawn[1], rows)
             if self.bounds is None:
                 spread = self._seen(drawn[0], rows).or_nearer(spread)
-            return learned_axes(spread, self.power, self.weights)
+            return learned_axes(spread, self.answer.power, self.weights)
         mean, variance, noise, _ = self.earlier.arrays
         middle, widths = self.questions.middle, self.questions.half_widths
         return self._by((mean - middle) / widths, variance / widths**2, noise / widths**2)
 
     def _by(self, mean: Vector, variance: Vector, noise: Vector) -> LearnedAxes:
-        return learned_axes(self._spread(mean, variance, noise), self.power, self.weights)
+        return learned_axes(self._spread(mean, variance, noise), self.answer.power, self.weights)
 
     def _spread(self, mean: Vector, variance: Vector, noise: Vector) -> NoisySpread:
         return NoisySpread(mean, variance, noise, self.questions.least(np.clip(mean, -1.0, 1.0)))

@@ -183,8 +183,8 @@ class Plan:
         asked, answer = replace(self.designed.resolved, learning=None), self.answer
         if learned.semi_axes is not None:
             loaded = learning.questions.with_shape(self.loaded, learned.centre, learned.semi_axes)
-            asked = replace(asked, config=loaded.config, question=learning.question(loaded, learned))
-            answer = asked.question.answer(learning.ellipsoid)
+            question = learning.answer.in_ellipsoid(loaded, learned.shortening)
+            asked, answer = replace(asked, config=loaded.config, question=question), question.answer(learning.ellipsoid)
         designed = replace(self.designed, resolved=asked, answer=answer, learning=None)
         return replace(self, designed=designed, learned=learned)
 

@@ -131,14 +131,16 @@ def _stages(plan: Plan) -> Rows:
     if learning is None:
         return []
     near = "" if learning.bounds is None else ", in bounds that are learned too"
-    first = f"{100 * OF_PILOTS:g} % of mu squared say where records lie{near} (unless a release before does)"
+    means = learning.questions.shape.learn == "mean"
+    before = "" if means else " (unless a release before does)"
+    first = f"{100 * OF_PILOTS:g} % of mu squared say where records lie{near}{before}"
     if learning.earlier is not None:
         first = f"{learning.earlier.release_id} says where records lie"
     return [
         (
             "Learns",
             f"{first}, {100 * OF_RINGS:g} % of mu squared how far they spread; the "
-            "rest releases their covariance in the ellipsoid of least expected error of "
+            f"rest releases their {'totals' if means else 'covariance'} in the ellipsoid of least expected error of "
             f"{learning.questions.shape.learn}s, or in the declared box where that has less. All is charged whatever "
             "is found. Noise and expected error are those of the box",
         )

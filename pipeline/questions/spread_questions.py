@@ -22,7 +22,7 @@ from blockveil.engine.sensitivity.problems import Counts, Totals
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.geometry_section import AxisFeature, BoxGeometry, EllipsoidGeometry
 from blockveil.pipeline.config.histogram_section import BinnedFeature, ColumnHistogramsSection
-from blockveil.pipeline.config.query_sections import MomentSection
+from blockveil.pipeline.config.query_sections import MomentSection, TotalsSection, usual_bits
 from blockveil.pipeline.questions import column_histograms
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.cells import CellsQuestion
@@ -42,6 +42,9 @@ _OCTAVES, _DIGITS = 100, 10
 
 _RING = "distance"
 
+Asked = MomentSection | TotalsSection
+"""What a shape is learned for."""
+
 
 @dataclass(frozen=True, eq=False)
 class LearningQuestions:
@@ -50,7 +53,7 @@ class LearningQuestions:
     Attributes
     ----------
     asked
-        The covariance that the night is for.
+        The covariance or the totals that the night is for.
     shape
         The box that it declares.
     pilot
@@ -62,7 +65,7 @@ class LearningQuestions:
         where the declared ones are near enough for a pilot.
     """
 
-    asked: MomentSection
+    asked: Asked
     shape: BoxGeometry
     pilot: TotalsQuestion
     rings: CellsQuestion
@@ -72,7 +75,7 @@ class LearningQuestions:
     def of(cls, loaded: LoadedConfig) -> LearningQuestions | None:
         """Questions of a config; None where it declares its shape itself."""
         asked = loaded.config.query
-        if not isinstance(asked, MomentSection) or not isinstance(asked.geometry, BoxGeometry):
+        if not isinstance(asked, Asked) or not isinstance(asked.geometry, BoxGeometry):
             return None
         if asked.geometry.learn is None:
             return None
@@ -83,6 +86,11 @@ class LearningQuestions:
         pilot = _pilot(asked, lower, upper, neighbours)
         bounds = column_histograms.build(loaded, _counted(asked)) if asked.geometry.learn_bounds else None
         return cls(asked, asked.geometry, pilot, CellsQuestion(counts, rings, (_RING,)), bounds)
+
+    @property
+    def largest(self) -> int:
+        """The integer that stands for the ellipsoid's own length."""
+        return int(2 ** ((self.asked.quantisation_bits or usual_bits(self.asked)) - 1) - 1)
 
     @property
     def middle(self) -> Vector:
@@ -209,7 +217,7 @@ def _with_tails(bounds: ChosenBounds) -> tuple[float, float]:
     return 2.0 * lower if lower < 0.0 else lower, 2.0 * upper if upper > 0.0 else upper
 
 
-def _counted(asked: MomentSection) -> ColumnHistogramsSection:
+def _counted(asked: Asked) -> ColumnHistogramsSection:
     """Histograms from which bounds of all features are learned; a missing value that is imputed is counted in none."""
     sizes = [int(np.ceil(np.log2(max(abs(low), abs(high))))) for low, high in asked.geometry.spans()]
     return ColumnHistogramsSection(
@@ -222,13 +230,13 @@ def _counted(asked: MomentSection) -> ColumnHistogramsSection:
     )
 
 
-def _stand_in(asked: MomentSection) -> Vector | None:
+def _stand_in(asked: Asked) -> Vector | None:
     if asked.missing != "impute":
         return None
     return np.array([feature.impute for feature in asked.geometry.features], dtype=np.float64)
 
 
-def _pilot(asked: MomentSection, lower: Vector, upper: Vector, neighbours: Neighbours) -> TotalsQuestion:
+def _pilot(asked: Asked, lower: Vector, upper: Vector, neighbours: Neighbours) -> TotalsQuestion:
     zeros, ones = np.zeros(lower.size), np.ones(lower.size)
     records = Box(lower, upper, (lower + upper) / 2.0).coordinates()
     both = np.concatenate([lower, zeros]), np.concatenate([upper, ones])

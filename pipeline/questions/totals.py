@@ -13,6 +13,7 @@ from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import totals_and_means as estimates
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.estimates.rounding_error import RoundingError
+from blockveil.engine.estimates.shortening import Shortening
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates, Vector
@@ -47,6 +48,8 @@ class TotalsQuestion:
         How records are rounded.
     alike
         How often one content occurs at most, where that is declared.
+    shortening
+        What shortening records to a learned ellipsoid takes from them; None where the shape is declared.
     """
 
     problem: Totals
@@ -54,6 +57,7 @@ class TotalsQuestion:
     features: tuple[str, ...]
     side: RoundedSide | None = None
     alike: int | None = None
+    shortening: Shortening | None = None
 
     @property
     def rounding(self) -> RoundingError | None:
@@ -149,7 +153,12 @@ class TotalsAnswer:
         public = None if self._lead else rows
         question = self.question
         found = estimates.totals_and_means(released, self.design, question.coordinates, public, question.rounding)
+        taken: ReleaseArrays = {}
+        if question.shortening is not None:
+            variances, means = question.shortening.of_means()
+            found, taken = found.beside(means), {"shortened_variance": (variances, ("feature",))}
         return {
+            **taken,
             "feature": (text(self.question.features), ("feature",)),
             "count": (found.count.value, ()),
             "count_standard_deviation": (found.count.standard_deviation, ()),

@@ -25,6 +25,7 @@ from blockveil.engine.estimates.bands import (
     Tails,
 )
 from blockveil.engine.estimates.ratios import RatioErrors
+from blockveil.pipeline.report.learned_shape import declared_origin
 from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
 from blockveil.pipeline.report.noise_apart import NoiseApart
 from blockveil.pipeline.report.released_moments import mixed
@@ -109,6 +110,13 @@ class NoiseAlone:
         if not self._has_means:
             return None
         return self._ratios_with(self.matrix.vectors()["mean"][1])
+
+    @property
+    def moved_origin(self) -> Array:
+        """How far the origin is from the declared one, raw units, shape (d,)."""
+        attributes = self.matrix.attributes
+        found: Array = np.asarray(attributes["origin"], np.float64) - declared_origin(attributes)
+        return found
 
     def _ratios_with(self, deviation: Array) -> RatioErrors | None:
         if not self._has_means:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from blockveil.pipeline.base.written_numbers import number
 
 _SURE = 2.0
@@ -15,6 +18,16 @@ def asked(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The query as it was declared: where a night learned its shape, with the box of its config."""
     learned = attributes.get("learned")
     return {**attributes["query"], **({} if learned is None else {"geometry": learned["declared"]})}
+
+
+def declared_origin(attributes: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Origin of each column as it was declared, raw units, shape (d,): not where a night found its records."""
+    learned = attributes.get("learned")
+    if learned is None:
+        return np.asarray(attributes["origin"], np.float64)
+    shape = learned["declared"]
+    middles = [(each["lower"] + each["upper"]) / 2.0 for each in shape["features"]]
+    return np.array(middles if shape["origin"] == "midpoint" else [0.0] * len(middles))
 
 
 def lines(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:

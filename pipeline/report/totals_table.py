@@ -58,7 +58,7 @@ def intervals_of_means(matrix: ReleasedMatrix, alone: NoiseAlone) -> tuple[Array
 def far_means(alone: NoiseAlone) -> int:
     """How many means are known to differ from the public origin of their column, all of them tested at once."""
     means = alone.means
-    return 0 if means is None else int(np.count_nonzero(np.abs(means.shift) > means.of_mean))
+    return 0 if means is None else int(np.count_nonzero(np.abs(means.shift + alone.moved_origin) > means.of_mean))
 
 
 def means_sentence(alone: NoiseAlone) -> str:

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 from blockveil.pipeline.config.ingest_columns import CALENDAR
+from blockveil.pipeline.config.learned_geometry import MOST_LEARNED
 from blockveil.pipeline.config.toml import toml_lines, toml_value
 from blockveil.pipeline.public.bounds_draft import DIGITS
 from blockveil.pipeline.report.released_moments import MOST_FEATURES
@@ -220,8 +221,7 @@ def _query(answers: Answers, place: Place) -> Iterator[str]:
             yield _table("query", {"kind": "gradients", **common, "largest_gradient": 1.0})
             features = features[:-1]
         case "directions":
-            kind = {"kind": "principal-directions", **common, "directions": answers.directions}
-            yield _table("query", kind)
+            yield _table("query", {"kind": "principal-directions", **common, "directions": answers.directions})
         case "totals":
             yield _table("query", {"kind": "totals", **common})
         case _:
@@ -253,11 +253,11 @@ def _shape(answers: Answers, place: Place, features: list[dict[str, Any]]) -> st
         about.append("# All values of a feature with a step are multiples of it, and are not rounded.")
     box: dict[str, Any] = {"kind": "box", "origin": "midpoint"}
     if _learns(answers):
-        box["learn"] = "correlation"
+        box["learn"] = "mean" if answers.purpose == "totals" else "correlation"
         about.append("# They may be wide: the noise follows where records lie within them, learned in the same charge.")
     if answers.unknown and _learns(answers):
         box["learn_bounds"] = True
-        about.append("# Nearer ones are learned first, in the same charge, since those of some features are not known.")
+        about.append("# Nearer ones are learned first, in the same charge: those of some features are not known.")
     elif finds_bounds(answers):
         box["bounds"] = place.bounds
         about.append("# Features without lower and upper take theirs from the file, which a charged release pays for.")
@@ -301,8 +301,7 @@ def _axis(name: str, answer: ColumnAnswer) -> dict[str, Any]:
 
 
 def _model(answers: Answers) -> str:
-    answer = dict(ordered(answers))[answers.target or ""]
-    if isinstance(answer, Numbers):
+    if isinstance(answer := dict(ordered(answers))[answers.target or ""], Numbers):
         target = {"name": answers.target, "lower": answer.lowest, "upper": answer.highest}
         return _table("query.model", {"predicts": "squared", "target": target})
     return _table("query.model", {"predicts": "logistic", "target": {"name": answers.target, "classes": 2}})
@@ -314,8 +313,9 @@ def finds_bounds(answers: Answers) -> bool:
 
 
 def _learns(answers: Answers) -> bool:
-    """Whether a night learns where records lie: for correlations, of as many columns as Python reads them of."""
-    return answers.purpose == "correlations" and len(_bounded(answers)) <= MOST_FEATURES
+    """Whether a night learns where records lie: for correlations, and for totals of which some bounds are unknown."""
+    most = {"correlations": MOST_FEATURES, "totals": MOST_LEARNED if answers.unknown else 0}
+    return answers.purpose in most and len(_bounded(answers)) <= most[answers.purpose]
 
 
 def _mechanism(answers: Answers, place: Place) -> str:

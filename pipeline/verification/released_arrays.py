@@ -110,10 +110,10 @@ class ArrayCheck(CheckedArrays):
         value = self.read("totals", scale.shape)
         error = _ULP * (np.abs(value) + np.abs(count * origin))
         self.on_grid("totals", value - count * origin, (steps[0], steps[1]), error)
-        found = self.read(f"totals{DEVIATION}", scale.shape)
-        expected = [np.sqrt(each**2 + (origin * of_count) ** 2) for each in sums]
+        found, shortened = self.read(f"totals{DEVIATION}", scale.shape), ShortenedErrors(self, origin).means
+        expected = [np.sqrt(each**2 + (origin * of_count) ** 2 + (shortened * divisor) ** 2) for each in sums]
         self.require(f"totals{DEVIATION}", same(found, *expected))
-        self._mean(origin, (steps, sums), (of_count, divisor), np.zeros(scale.size))
+        self._mean(origin, (steps, sums), (of_count, divisor), shortened)
 
     def rows(self) -> None:
         """Of records with noise each."""

@@ -2,7 +2,7 @@
 
 A variance l_i is taken of feature i and a share p of the records is shortened. Of covariances that is
 ``sqrt(l_i l_j) min(1, (0.2^2 + (1.1 r_ij)^2)^0.5)`` with the released correlation r, of variances ``l_i``, of means
-``0.2 sqrt(l_i p)``. All of it is computed by rows, so that a matrix may be larger than memory.
+``0.33 sqrt(l_i p)``. All of it is computed by rows, so that a matrix may be larger than memory.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from blockveil.pipeline.verification.checked_arrays import DEVIATION, CheckedArrays, slabs
 from blockveil.pipeline.verification.stated_grid import Values
 
-_ANY, _OF_CORRELATION, _OF_MEANS = 0.2, 1.1, 0.2
+_ANY, _OF_CORRELATION, _OF_MEANS = 0.2, 1.1, 0.33
 _TAKEN = "shortened_variance"
 
 
 class ShortenedErrors:
-    """Errors by shortening of one release; all of them zero where its shape was declared.
+    """Errors by shortening of one release; all of them zero where its shape was declared, and of totals those of means.
 
     Parameters
     ----------
@@ -46,6 +46,8 @@ class ShortenedErrors:
         learned = check.stated["learned"]
         share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
         self.means = _OF_MEANS * np.sqrt(self._variances * share)
+        if "covariance" not in check.arrays:
+            return
         self._matrix = check.of("covariance", (origin.size, origin.size))
         released = diagonal(self._matrix)
         self._size = np.maximum(released, np.maximum(self._variances, np.finfo(np.float64).tiny))

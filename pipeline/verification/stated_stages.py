@@ -123,7 +123,7 @@ class Stages:
             return False
         middle, half = self._box
         mean, taken = self._taken(self._earlier() if "earlier" in learned else self._by_pilots())
-        axes = np.sqrt(taken) if learned["for"] == "correlation" else taken**0.25
+        axes = taken**0.25 if learned["for"] == "covariance" else np.sqrt(taken)
         raw = learned["for"] == "covariance" and learned["aim"] == "absolute-error"
         axes = axes / np.sqrt(half) if raw else axes
         axes = axes * np.sqrt(np.mean(taken / axes**2)) * half * float(learned["radius"])
@@ -237,13 +237,17 @@ class Stages:
         public = self.stated["guarantee"]["neighbours"] == "replace-one"
         lost = lost / width / max(float(self._read("count")) if public else float(np.sum(counts)), 1.0)
         squares = self._squares(radius)
-        variances, noise = self._answer()
-        size, behind, doubt = self._compared(variances, noise)
-        usual = lost * width / np.sum(size / squares) * size
-        most = usual + _UNSEEN * size
-        taken = np.maximum(np.maximum(usual, np.minimum(most, np.maximum(behind, 0.0) + doubt)), behind - doubt)
+        taken = self._taken_of_answer(lost, squares) if "covariance" in self.arrays else (lost + _UNSEEN) * squares
         found = self._read("shortened_variance")
         return bool(np.all(np.isfinite(taken)) and np.allclose(found, taken, rtol=0.05, atol=1e-9 * np.max(taken)))
+
+    def _taken_of_answer(self, lost: float, squares: Values) -> Values:
+        """What is taken of the variances of the answer, by the share that is lost and the squares of the axes."""
+        size, behind, doubt = self._compared(*self._answer())
+        usual = lost * size.size / np.sum(size / squares) * size
+        likely = np.minimum(usual + _UNSEEN * size, np.maximum(behind, 0.0) + doubt)
+        found: Values = np.maximum(np.maximum(usual, likely), behind - doubt)
+        return found
 
     def _squares(self, radius: float) -> Values:
         """Of the axes of the ellipsoid, for a radius of one."""

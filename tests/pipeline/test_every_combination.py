@@ -47,6 +47,7 @@ SHAPES = {
     "zero": ('kind = "box"\norigin = "zero"', BOX),
     "norm": ('kind = "box"\norigin = "midpoint"\nnorm_at_most = 2.5', BOX),
     "learned": ('kind = "box"\norigin = "midpoint"\nlearn = "covariance"', BOX),
+    "learned for means": ('kind = "box"\norigin = "midpoint"\nlearn = "mean"', BOX),
     "ball": ('kind = "ball"\nradius = 2', POINT),
     "axes": ('kind = "ellipsoid"\nshape = "diagonal"', POINT.replace(" }}", ", semi_axis = 2 }}")),
     "matrix": ('kind = "ellipsoid"\nshape = "shape.npy"', POINT),
@@ -234,8 +235,9 @@ NOT_OF = {
 
 def served(query, which):
     """Mechanisms that release a query of records in a shape."""
-    if which == "learned":
-        return {"auto", "shaped-gaussian"} if query == "covariance" else set()
+    if which.startswith("learned"):
+        wanted = "totals" if which.endswith("means") else "covariance"
+        return {"auto", "shaped-gaussian"} if query == wanted else set()
     if (which == "matrix" and query == "outer-products") or (
         kind_of(query) == "gradients" and which not in ("midpoint", "zero")
     ):

@@ -237,6 +237,27 @@ MUTANTS = (
         ),
     ),
     *of(
+        "tests/pipeline/releases/test_learned_totals.py",
+        (
+            "test_standard_errors_hold_what_shortening_takes_of_skewed_records",
+            "blockveil.pipeline.questions.totals:TotalsAnswer.arrays",
+            "found.beside(means)",
+            "found",
+        ),
+        (
+            "test_which_means_stand_out_is_judged_from_the_declared_origin_and_not_from_where_records_were_found",
+            "blockveil.pipeline.report.totals_table:far_means",
+            "means.shift + alone.moved_origin",
+            "means.shift",
+        ),
+        (
+            "test_means_in_wide_bounds_are_as_exact_as_in_near_ones_for_one_charge_a_night",
+            "blockveil.pipeline.plan.earlier_shape:earlier_shape",
+            'or questions.shape.learn == "mean" ',
+            "",
+        ),
+    ),
+    *of(
         "tests/pipeline/verification/test_stated_stages.py",
         (
             "test_what_is_not_as_stated_is_found",

@@ -8,6 +8,8 @@ from blockveil.engine.estimates.learned_ellipsoid import (
     NoisySpread,
     box_error,
     chosen_radius,
+    error_of_means,
+    error_of_products,
     learned_axes,
 )
 
@@ -17,6 +19,10 @@ LEAST = 2.0**-12
 
 def spread(mean, variance, noise):
     return NoisySpread(mean, variance, noise, np.full(mean.size, LEAST))
+
+
+def radius_of(counts, deviation, records, sizes, noise):
+    return chosen_radius(counts, deviation, records, sizes.size, error_of_products(sizes, noise / records, 0.45))
 
 
 def counted(lengths, dimension):
@@ -50,10 +56,7 @@ def test_what_noise_hides_is_taken_for_as_wide_as_the_noise():
 
 def test_a_radius_weighs_noise_against_what_it_shortens():
     lengths = np.linalg.norm(RNG.normal(size=(20_000, 9)), axis=1)
-    radii = [
-        chosen_radius(counted(lengths, 9), 1.0, 20_000, np.ones(9), noise, 0.45).radius
-        for noise in (1e-3, 1.0, 100.0, 1e4)
-    ]
+    radii = [radius_of(counted(lengths, 9), 1.0, 20_000, np.ones(9), noise).radius for noise in (1e-3, 1.0, 100.0, 1e4)]
     assert radii == sorted(radii, reverse=True)
     assert radii[0] >= lengths.max() * 0.8
     assert radii[-1] < np.median(lengths)
@@ -61,13 +64,13 @@ def test_a_radius_weighs_noise_against_what_it_shortens():
 
 def test_a_ring_that_noise_made_does_not_move_the_radius():
     counts = counted(np.linalg.norm(RNG.normal(size=(20_000, 9)), axis=1), 9)
-    alone = chosen_radius(counts, 30.0, 20_000, np.ones(9), 50.0, 0.45)
+    alone = radius_of(counts, 30.0, 20_000, np.ones(9), 50.0)
     counts[-2] += 3.9 * 30.0
-    beside = chosen_radius(counts, 30.0, 20_000, np.ones(9), 50.0, 0.45)
+    beside = radius_of(counts, 30.0, 20_000, np.ones(9), 50.0)
     assert beside.radius == alone.radius
     assert beside.shortened > alone.shortened  # the share that is stated has every ring
     counts[-2] += 20_000
-    assert chosen_radius(counts, 30.0, 40_000, np.ones(9), 50.0, 0.45).radius > alone.radius
+    assert radius_of(counts, 30.0, 40_000, np.ones(9), 50.0).radius > alone.radius
 
 
 def test_nearer_bounds_hold_the_records_also_where_noise_hid_how_far_they_spread():
@@ -93,14 +96,23 @@ def test_the_box_has_the_smaller_error_where_records_fill_it_and_are_many():
     for records, wins in ((10_000, "box"), (10_000, "ellipsoid")):
         scale = 1.0 if wins == "box" else 40.0
         inside = box_error(deviations * scale / (width if wins == "box" else width / 50), records)
-        ellipsoid = chosen_radius(counted(lengths, 4), 3.0, records, np.ones(4), 1.0, 0.45).error
+        ellipsoid = radius_of(counted(lengths, 4), 3.0, records, np.ones(4), 1.0).error
         assert (inside < ellipsoid) == (wins == "box")
 
 
 def test_the_radius_is_chosen_alike_in_any_unit_and_its_error_is_of_that_unit():
     lengths = np.sqrt(RNG.chisquare(9, 20_000))
-    one, other = (
-        chosen_radius(counted(lengths, 9), 3.0, 20_000, each, 50.0, 0.45) for each in (np.ones(9), np.full(9, 0.1))
-    )
+    one, other = (radius_of(counted(lengths, 9), 3.0, 20_000, each, 50.0) for each in (np.ones(9), np.full(9, 0.1)))
     assert one.radius == other.radius
     assert other.error == pytest.approx(one.error * 0.1**4)
+
+
+def test_a_radius_for_means_is_smaller_than_one_that_keeps_nearly_all_as_shortening_moves_them_little():
+    counts = counted(np.linalg.norm(RNG.standard_t(3, (20_000, 9)), axis=1) / np.sqrt(3.0), 9)
+    radii = [
+        chosen_radius(counts, 1.0, 20_000, 9, error_of_means(np.ones(9), noise / 20_000)).radius
+        for noise in (1e-2, 10.0, 1e3)
+    ]
+    assert radii == sorted(radii, reverse=True)
+    assert len(set(radii)) == 3
+    assert radii[-1] < radius_of(counts, 1.0, 20_000, np.ones(9), 1e-2).radius

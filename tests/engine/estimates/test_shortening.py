@@ -45,8 +45,8 @@ def test_what_is_stated_of_entries_is_what_is_taken_where_that_of_variances_is_k
 def test_moments_about_another_point_hold_the_error_of_means_too():
     shift = np.linspace(-1.0, 2.0, D)
     stated = TakenByShortening.of(np.full(D, 0.04), 0.25, np.eye(D), shift)
-    assert np.allclose(stated.means, 0.2 * 0.2 * 0.5)
-    assert np.allclose(stated.second_moments[1, 3] - stated.covariances[1, 3], (abs(shift[1]) + shift[3]) * 0.02)
+    assert np.allclose(stated.means, 0.33 * 0.2 * 0.5)
+    assert np.allclose(stated.second_moments[1, 3] - stated.covariances[1, 3], (abs(shift[1]) + shift[3]) * 0.033)
     assert np.allclose(np.diagonal(stated.covariances), 0.04)
     assert stated.covariances[0, 1] == stated.unrelated[0, 1] == pytest.approx(0.04 * 0.2)
     assert not np.any(np.diagonal(stated.unrelated))

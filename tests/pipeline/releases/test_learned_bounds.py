@@ -30,7 +30,8 @@ WIDTHS = "lower = 0, upper = 120", "lower = 0, upper = 1_000_000", "lower = -500
 def wide(folder, bound=1e12, values=VALUES, **more):
     """Config of a night that learns bounds within declared ones that are far too wide."""
     loaded = learning(folder, values=values, **more)
-    text = loaded.path.read_text().replace('learn = "correlation"', 'learn = "correlation"\nlearn_bounds = true')
+    aim = more.get("aim", "correlation")
+    text = loaded.path.read_text().replace(f'learn = "{aim}"', f'learn = "{aim}"\nlearn_bounds = true')
     for old in WIDTHS:
         assert old in text
         text = text.replace(old, f"lower = {-bound!r}, upper = {bound!r}")

@@ -43,6 +43,8 @@ EPSILON = 5.0
 def learning(folder, aim="correlation", values=VALUES, **more):
     loaded = support.prepare(folder, values=values, budget=60.0, **{"epsilon": EPSILON, **more})
     text = loaded.path.read_text().replace('origin = "midpoint"', f'origin = "midpoint"\nlearn = "{aim}"')
+    if aim == "mean":
+        text = text.replace('kind = "covariance"', 'kind = "totals"')
     loaded.path.write_text(text)
     return load_config(loaded.path)
 
@@ -148,17 +150,18 @@ class TestKilledAtAnyStage:
     """Whatever ends an attempt, the next has the same bits for the same charge; before the pilot it costs nothing."""
 
     @pytest.fixture
-    def whole(self, tmp_path, monkeypatch):
+    def whole(self, tmp_path, monkeypatch, aim):
         monkeypatch.setattr("blockveil.pipeline.releases.keys.token_bytes", lambda size: bytes(range(size)))
         folder = tmp_path / "whole"
         folder.mkdir()
-        return bits(run(learning(folder)))
+        return bits(run(learning(folder, aim)))
 
+    @pytest.mark.parametrize("aim", ["correlation", "mean"])
     @pytest.mark.parametrize("stop", range(1, 9))
-    def test_the_night_is_finished_with_the_bits_of_one_that_nothing_ended(self, tmp_path, whole, stop):
+    def test_the_night_is_finished_with_the_bits_of_one_that_nothing_ended(self, tmp_path, whole, stop, aim):
         folder = tmp_path / "killed"
         folder.mkdir()
-        loaded, calls = learning(folder), []
+        loaded, calls = learning(folder, aim), []
 
         class Killed(ThreadCompute):
             def hold(self, graph, progress):
@@ -272,6 +275,9 @@ def test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage(tmp_pa
         ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "gaussian"'),
         ('kind = "shaped-gaussian"\noptimise_for = "relative-error"', 'kind = "auto"\nminimise = "spectral"'),
         ('learn = "correlation"', 'learn = "correlation"\nnorm_at_most = 10.0'),
+        ('learn = "correlation"', 'learn = "mean"'),
+        ('kind = "covariance"', 'kind = "totals"'),
+        ('kind = "covariance"', 'kind = "rows"'),
         ('"relative-error"', "{ age = 1.0, income = 1.0, debt = 2.0 }"),
         ("[compute]", "[continual]\nfirst = 2026-11-20\nnights = 3\n\n[compute]"),
     ],

@@ -180,28 +180,30 @@ UNKNOWN = {"columns": {"age": "0 to 120", "urgent": "yes-no", "cost, ward": "unk
 
 
 @pytest.mark.parametrize("often", [{}, {"every": "once", "until": None}], ids=["nights", "once"])
-def test_correlations_learn_bounds_that_nobody_knows_in_the_charge_of_each_night(tmp_path, often):
-    composed = first.made(tmp_path, **UNKNOWN, **often)
+@pytest.mark.parametrize("purpose", ["correlations", "totals"])
+def test_sums_learn_bounds_that_nobody_knows_in_the_charge_of_each_night(tmp_path, often, purpose):
+    composed = first.made(tmp_path, **UNKNOWN, **often, purpose=purpose)
     write(composed)
     assert not (composed.folder / "find-bounds.toml").exists()
     plan = make_plan(load_config(composed.folder / "release.toml"), date(2026, 12, 1))
     assert plan.digest == composed.plan.digest
     shape = plan.config.query.geometry
     assert shape.learn_bounds
+    assert shape.learn == ("mean" if purpose == "totals" else "correlation")
     assert {each.name: (each.lower, each.upper) for each in shape.features} == {
         "age": (0.0, 120.0),
         "urgent": (0.0, 1.0),
         "cost": (-1e15, 1e15),
         "ward": (-1e15, 1e15),
     }
-    nights = first.given(**UNKNOWN, **often).nights or 1
+    nights = first.given(**UNKNOWN, **often, purpose=purpose).nights or 1
     assert Cap(3.0, 1e-6).nights(NOTHING, Ticks.of(plan.charge)) == nights
     assert [command.split()[1] for command, _ in composed.commands[:4]] == ["ingest", "plan", "budget", "run"]
 
 
 @pytest.mark.parametrize("often", [{}, {"every": "once", "until": None}], ids=["nights", "once"])
-@pytest.mark.parametrize("more", [{"purpose": "totals"}, {"purpose": "training", "target": "urgent", "examples": 9}])
-def test_bounds_that_nobody_knows_are_found_within_the_promise_and_nothing_is_edited(tmp_path, often, more):
+def test_bounds_that_nobody_knows_are_found_within_the_promise_and_nothing_is_edited(tmp_path, often):
+    more = {"purpose": "training", "target": "urgent", "examples": 9}
     composed = first.made(tmp_path, **UNKNOWN, **often, **more)
     write(composed)
     ingest = load_ingest(composed.folder / "ingest.toml").config

@@ -11,7 +11,7 @@ from tests.pipeline.releases.test_learning_stages import learning
 from tests.pipeline.releases.test_release import NIGHT, quiet
 
 
-@pytest.mark.parametrize("aim", ["correlation", "covariance"])
+@pytest.mark.parametrize("aim", ["correlation", "covariance", "mean"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_neighbours_differ_in_all_stages_by_what_is_charged_for_them(tmp_path, aim, neighbours):
     plan = make_plan(learning(tmp_path, aim, neighbours=neighbours), NIGHT)

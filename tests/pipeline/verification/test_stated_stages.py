@@ -75,3 +75,31 @@ def test_what_is_not_as_stated_is_found(released, forged):
     stated, arrays = copy.deepcopy(released[0]), dict(released[1])
     FORGED[forged](stated, arrays)
     assert failure(stated, arrays) is not None
+
+
+OF_MEANS = {
+    "less noise in the pilot": FORGED["less noise in the pilot"],
+    "a promise without the rings": FORGED["a promise without the rings"],
+    "another radius": FORGED["another radius"],
+    "another centre": FORGED["another centre"],
+    "another axis": FORGED["another axis"],
+    "another aim": FORGED["another aim"],
+    "less that was lost": FORGED["less that was lost"],
+}
+
+
+@pytest.fixture(scope="module")
+def totals(tmp_path_factory):
+    """Attributes and arrays of totals in a learned ellipsoid."""
+    outcome = run(learning(tmp_path_factory.mktemp("totals"), "mean"))
+    assert {each.what: each.holds for each in verify(outcome.path).findings}["Arrays"]
+    group = zarr.open_group(outcome.path, mode="r")
+    return group.attrs.asdict(), {name: array[...] for name, array in group.arrays()}
+
+
+@pytest.mark.parametrize("forged", OF_MEANS)
+def test_what_is_not_as_stated_of_totals_is_found(totals, forged):
+    assert failure(*totals) is None
+    stated, arrays = copy.deepcopy(totals[0]), dict(totals[1])
+    OF_MEANS[forged](stated, arrays)
+    assert failure(stated, arrays) is not None
