@@ -11,12 +11,17 @@ least: the squared noise of an entry is proportional to ``(S_i S_j)^2 (sum v_k /
 
 The radius weighs the noise of the main stage, whose standard deviation grows with its square, against what shortening
 takes away. Of records in rings beyond a radius R the squared length beyond it is lost: ``L = sum (r^2 - R^2) / n``.
-Rings up to twice the radius, and to four usual lengths, are taken by their raw counts, for as much as one standard
-deviation of their noise at the least; further ones count as empty where they do not stand out of theirs, since a
-few records there would outweigh all others. At worst an entry of the second moment is off by L; of skewed,
-heavy-tailed and normal records the root mean square over entries was found to be 0.45 L / d, and that over
-correlations, which are ratios, 0.05 to 0.24 L / d: a radius for correlations is smaller. What is stated of each entry
-is in :mod:`.shortening`.
+Rings up to the outermost that stands out of its noise are taken by their raw counts. From there on, up to twice the
+radius and to four usual lengths, counts are taken to fall by a third from ring to ring, as those of records whose tails
+are of t(3) do: what is found of them together is at least one standard deviation of its noise. Further rings count
+where they stand out alone, since a few records there would outweigh all others.
+
+At worst an entry of the second moment is off by L. The root mean square over entries was found to be a part of L / d
+that depends on how records are related: ``d^-1/2`` where all features are independent, one where all are the same, and
+0.2 to 0.5 of most others. With V the variance of squared lengths, which is twice the sum of all squared correlations of
+normal records and more for heavier tails, ``(1.5 / d) (V / 2)^1/2`` is that part or above it, and 0.45 is taken at
+most. That over correlations, which are ratios, is 0.05 to 0.24 L / d: a radius for correlations is smaller. What is
+stated of each entry is in :mod:`.shortening`.
 
 A pilot in wide bounds sees little of narrow features: noise is as wide as the bounds. So a second one is asked in
 bounds of four standard deviations about the means of the first, which are a few times its noise where it saw none. It
@@ -32,8 +37,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.estimates.shortening import OF_MEANS
@@ -43,13 +50,16 @@ _STANDS_OUT = 4.0
 """Standard deviations by which a ring's count stands out of its noise."""
 
 _NEAR = 2.0
-"""Multiple of a radius, or of two usual lengths, up to which raw counts are taken."""
+"""Multiple of a radius, or of two usual lengths, up to which counts that do not stand out are taken together."""
+
+_FALLS = 0.66
+"""Of a count, that of the next ring further out, from where no ring stands out of its noise on."""
 
 _REACH = 4.0
 """Standard deviations about the mean that nearer bounds hold."""
 
-MOVED = {"covariance": 0.45, "correlation": 0.12}
-"""Root mean square over entries of what shortening moves, as a share of what is lost."""
+OF_CORRELATIONS, MOST_OF_COVARIANCES = 0.12, 0.45
+"""Root mean square over entries of what shortening moves, as a part of what is lost; of covariances at most."""
 
 _KNOWN = 4.0
 """Multiple of its noise from which on a variance in the declared bounds is taken, which shorten nothing."""
@@ -158,6 +168,84 @@ class Radius:
     lost: float
 
 
+@dataclass(frozen=True, eq=False)
+class RingsSeen:
+    """Noisy counts of records by their distance.
+
+    Attributes
+    ----------
+    counts
+        Of the rings of :func:`.learned_spread.ring_edges`, shape (rings,).
+    deviation
+        Standard deviation of their noise.
+    records
+        Number of records, noisy; at least one is taken.
+    dimension
+        Number of features.
+    """
+
+    counts: Vector
+    deviation: float
+    records: float
+    dimension: int
+
+    @property
+    def many(self) -> float:
+        """Number of records, at least one."""
+        return max(self.records, 1.0)
+
+    @cached_property
+    def edges(self) -> Vector:
+        """Lengths between which records are counted."""
+        return ring_edges(self.dimension)
+
+    @cached_property
+    def squares(self) -> Vector:
+        """Squared length of a record in each ring."""
+        found: Vector = self.edges[:-1] * self.edges[1:]
+        found[0] = self.edges[1] ** 2 / 2.0
+        return found
+
+    @cached_property
+    def standing_out(self) -> Vector:
+        """Counts that stand out of their noise, and zeros for the others."""
+        return np.where(self.counts > _STANDS_OUT * self.deviation, self.counts, 0.0)
+
+    def lost(self, place: int) -> float:
+        """L / d where the radius is the inner end of a ring."""
+        radius = float(self.edges[place])
+        weights = np.maximum(self.squares - radius * radius, 0.0)
+        weights[:place] = 0.0
+        near = self.edges[:-1] < _NEAR * max(radius, 2.0 * math.sqrt(self.dimension))
+        outermost = int(np.max(np.nonzero(near * self.standing_out)[0], initial=0))
+        rings = np.arange(near.size)
+        found = _noisy_sum(weights, self.counts, np.where(near & (rings <= outermost), self.deviation, 0.0))
+        found += math.fsum((weights * self.standing_out * ~near).tolist())
+        first = max(outermost + 1, place)
+        falling = np.where(near & (rings >= first), _falls(rings - first), 0.0)
+        power = math.fsum((falling * falling).tolist())
+        if power > 0.0:
+            begins = _noisy_sum(falling, self.counts, np.where(falling > 0.0, self.deviation, 0.0)) / power
+            found += begins * math.fsum((weights * falling).tolist())
+        return found / self.many / self.dimension
+
+    @cached_property
+    def moved(self) -> float:
+        """What shortening moves of covariances, as a part of what is lost."""
+        known = max(math.fsum(self.standing_out.tolist()), 1.0)
+        mean = math.fsum((self.squares * self.standing_out).tolist()) / known
+        variance = math.fsum(((self.squares - mean) ** 2 * self.standing_out).tolist()) / known
+        least = 1.0 / math.sqrt(self.dimension)
+        return min(max(1.5 * math.sqrt(variance / 2.0) / self.dimension, least), MOST_OF_COVARIANCES)
+
+
+def _falls(steps: NDArray[np.intp]) -> Vector:
+    """Powers by products alone, which are the same on every machine."""
+    powers = np.cumprod(np.full(steps.size + 1, _FALLS)) / _FALLS
+    found: Vector = powers[np.clip(steps, 0, steps.size)]
+    return found
+
+
 Expected = Callable[[float, float, float], float]
 """Squared error that a radius is expected to have, by it, by L / d and by the share of records beyond it."""
 
@@ -172,7 +260,7 @@ def error_of_products(sizes: Vector, noise: float, moved: float) -> Expected:
     noise
         Standard deviation of an entry off its diagonal over the number of records, for a radius of one.
     moved
-        Of :data:`MOVED`.
+        Root mean square over entries of what shortening moves, as a part of what is lost.
     """
     # All entries of the matrix, of which those of its diagonal have twice the variance of the others.
     squares = (sizes * sizes).tolist()
@@ -187,43 +275,21 @@ def error_of_means(sizes: Vector, noise: float) -> Expected:
     return lambda radius, lost, share: size * ((noise * radius) ** 2 + OF_MEANS**2 * lost * share)
 
 
-def chosen_radius(counts: Vector, deviation: float, records: float, dimension: int, expected: Expected) -> Radius:
-    """Radius of least predicted error.
-
-    Parameters
-    ----------
-    counts
-        Noisy counts of the rings of :func:`.learned_spread.ring_edges`, shape (rings,).
-    deviation
-        Standard deviation of their noise.
-    records
-        Number of records, noisy; at least one is taken.
-    dimension
-        Number of features.
-    expected
-        What is to be least.
-    """
-    edges, many = ring_edges(dimension), max(records, 1.0)
-    seen = np.where(counts > _STANDS_OUT * deviation, counts, 0.0)
-    middle = edges[:-1] * edges[1:]
-    middle[0] = edges[1] ** 2 / 2.0
+def chosen_radius(rings: RingsSeen, expected: Expected) -> Radius:
+    """Radius of least predicted error, which is the end of a ring."""
     candidates: list[Radius] = []
-    usual = 2.0 * math.sqrt(dimension)
-    for place, radius in enumerate(edges[1:].tolist(), start=1):
-        near = edges[place:-1] < _NEAR * max(radius, usual)
-        taken = np.where(near, counts[place:], seen[place:])
-        lost = _lost(np.maximum(middle[place:] - radius * radius, 0.0), taken, deviation * near) / many / dimension
-        share = max(math.fsum(counts[place:].tolist()) / many, 0.0)
-        uncertain = math.sqrt(len(counts) - place) * deviation / many
-        error = expected(radius, lost, share + uncertain)
-        candidates.append(Radius(radius, error, share, uncertain, lost))
+    for place in range(1, rings.edges.size):
+        share = max(math.fsum(rings.counts[place:].tolist()) / rings.many, 0.0)
+        uncertain = math.sqrt(rings.counts.size - place) * rings.deviation / rings.many
+        radius, lost = float(rings.edges[place]), rings.lost(place)
+        candidates.append(Radius(radius, expected(radius, lost, share + uncertain), share, uncertain, lost))
     return min(candidates, key=lambda each: each.error)
 
 
-def _lost(weights: Vector, counts: Vector, deviations: Vector) -> float:
-    """Sum of weighted counts, and at least one standard deviation of its noise."""
+def _noisy_sum(weights: Vector, counts: Vector, deviations: Vector) -> float:
+    """Sum of weighted counts that have noise, and at least one standard deviation of it."""
     noise = math.sqrt(math.fsum(((weights * deviations) ** 2).tolist()))
-    return max(math.fsum((weights * counts).tolist()), noise)
+    return max(math.fsum((weights * counts * (deviations > 0.0)).tolist()), noise)
 
 
 def box_error(deviations: Vector, records: float) -> float:

@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.engine.estimates.learned_ellipsoid import MOVED, Expected, box_error, error_of_means, error_of_products
+from blockveil.engine.estimates.learned_ellipsoid import (
+    OF_CORRELATIONS,
+    Expected,
+    RingsSeen,
+    box_error,
+    error_of_means,
+    error_of_products,
+)
 from blockveil.engine.estimates.shortening import Shortening
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.noise.design import NoiseDesign
@@ -61,7 +68,7 @@ class OfCovariance:
             raise RuntimeError("the covariance of another config")
         return replace(moment.build(loaded, asked), shortening=shortening)
 
-    def expected(self, design: NoiseDesign, sizes: Vector, records: float) -> Expected:
+    def expected(self, design: NoiseDesign, sizes: Vector, rings: RingsSeen) -> Expected:
         """Squared error in an ellipsoid, by its radius.
 
         Parameters
@@ -70,11 +77,11 @@ class OfCovariance:
             Noise in the coordinates of an ellipsoid.
         sizes
             Lengths of the axes for a radius of one in the unit of the wanted error, shape (d,).
-        records
-            Number of records, noisy.
+        rings
+            How far out records lie.
         """
-        moved = MOVED[self.questions.shape.learn or "covariance"]
-        return error_of_products(sizes, noise_of_products(design) / max(records, 1.0), moved)
+        moved = OF_CORRELATIONS if self.questions.shape.learn == "correlation" else rings.moved
+        return error_of_products(sizes, noise_of_products(design) / rings.many, moved)
 
     def in_box(self, design: NoiseDesign, unit: Vector, records: float) -> float:
         """Squared error in the box; ``unit`` is of its half widths in the wanted one, shape (d,)."""
@@ -102,9 +109,9 @@ class OfTotals:
             raise RuntimeError("the totals of another config")
         return replace(totals.build(loaded, asked), shortening=shortening)
 
-    def expected(self, design: NoiseDesign, sizes: Vector, records: float) -> Expected:
+    def expected(self, design: NoiseDesign, sizes: Vector, rings: RingsSeen) -> Expected:
         """See :class:`OfCovariance`."""
-        return error_of_means(sizes, float(design.entry_standard_deviation()[0, -1]) / max(records, 1.0))
+        return error_of_means(sizes, float(design.entry_standard_deviation()[0, -1]) / rings.many)
 
     def in_box(self, design: NoiseDesign, unit: Vector, records: float) -> float:
         """See :class:`OfCovariance`."""

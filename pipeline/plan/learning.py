@@ -26,6 +26,7 @@ from blockveil.engine.estimates.learned_ellipsoid import (
     LearnedAxes,
     NoisySpread,
     Radius,
+    RingsSeen,
     chosen_radius,
     learned_axes,
 )
@@ -162,7 +163,7 @@ class Learning:
         before = before | {"pilot": stated(self._pilot)} if self.earlier is None else {"earlier": self.earlier.plain}
         return {
             "for": self.questions.shape.learn,
-            "version": 2,
+            "version": 3,
             **before,
             "rings": stated(self.rings),
             "ellipsoid": {**self.ellipsoid.facts(), "loss": self.ellipsoid.loss.plain},
@@ -261,8 +262,8 @@ class Learning:
         return 1.0 / axes.axes if self.answer.power == 1.0 else self.weights
 
     def _radius(self, counts: Vector, deviation: float, records: float, axes: LearnedAxes) -> Radius:
-        expected = self.answer.expected(self.ellipsoid, axes.axes * self._unit(axes), records)
-        return chosen_radius(counts, deviation, records, axes.axes.size, expected)
+        rings = RingsSeen(counts, deviation, records, axes.axes.size)
+        return chosen_radius(rings, self.answer.expected(self.ellipsoid, axes.axes * self._unit(axes), rings))
 
     def extremes(self) -> list[Learned]:
         """The narrowest ellipsoids in a corner of the box and about zero, and the widest: all others lie between them.

@@ -23,7 +23,7 @@ from blockveil.pipeline.verification.stated_sensitivity import moved
 
 _BOUNDS, _PILOTS, _RINGS = "bounds", ("pilot", "nearer_pilot"), "rings"
 _ROUNDED = Fraction(1) + Fraction(1, 10**12)
-_STANDS_OUT = 4.0
+_STANDS_OUT, _FALLS = 4.0, 0.66
 _KNOWN, _REACH, _UNSEEN = 4.0, 4.0, 0.25
 _LEAST, _LEAST_OF_SIZE, _LEAST_ABOUT_ZERO = 2.0**-12, 2.0**-40, 2.0**-100
 """Least standard deviation that is learned, in half widths; where bounds are, of the middle and mean and beside."""
@@ -230,10 +230,16 @@ class Stages:
         edges = np.array(learned["stages"][_RINGS]["query"]["axes"][0]["edges"], np.float64)
         counts, noise = self._read("rings_counts"), self._read("rings_counts_standard_deviation")
         radius, width = float(learned["radius"]), self._box[1].size
-        near = (edges[:-1] >= radius) & (edges[:-1] < 2.0 * max(radius, 2.0 * np.sqrt(width)))
-        taken = np.where(near | (counts > _STANDS_OUT * noise), counts, 0.0) * (edges[:-1] >= radius)
-        weights = np.maximum(edges[1:] * edges[:-1] - radius**2, 0.0)
-        lost = max(np.sum(weights * taken), np.sqrt(np.sum((weights * noise * near) ** 2)))
+        weights = np.where(edges[:-1] >= radius, edges[1:] * edges[:-1] - radius**2, 0.0)
+        near = edges[:-1] < 2.0 * max(radius, 2.0 * np.sqrt(width))
+        stands = counts > _STANDS_OUT * noise
+        raw = near & (np.cumsum((stands & near)[::-1])[::-1] > 0)
+        falls = np.where(near & ~raw & (weights > 0.0), _FALLS, 1.0).cumprod() * (near & ~raw & (weights > 0.0))
+        lost = max(np.sum((weights * counts)[raw]), np.sqrt(np.sum((weights * noise)[raw] ** 2)))
+        lost += np.sum((weights * counts)[~near & stands])
+        if np.any(falls):
+            begins = max(np.sum(falls * counts), np.sqrt(np.sum((falls * noise) ** 2))) / np.sum(falls**2)
+            lost += begins * np.sum(weights * falls)
         public = self.stated["guarantee"]["neighbours"] == "replace-one"
         lost = lost / width / max(float(self._read("count")) if public else float(np.sum(counts)), 1.0)
         squares = self._squares(radius)

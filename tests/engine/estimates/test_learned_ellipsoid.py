@@ -6,6 +6,7 @@ import pytest
 from blockveil.engine.answers.learned_spread import ring_edges
 from blockveil.engine.estimates.learned_ellipsoid import (
     NoisySpread,
+    RingsSeen,
     box_error,
     chosen_radius,
     error_of_means,
@@ -22,7 +23,8 @@ def spread(mean, variance, noise):
 
 
 def radius_of(counts, deviation, records, sizes, noise):
-    return chosen_radius(counts, deviation, records, sizes.size, error_of_products(sizes, noise / records, 0.45))
+    rings = RingsSeen(counts, deviation, records, sizes.size)
+    return chosen_radius(rings, error_of_products(sizes, noise / records, 0.45))
 
 
 def counted(lengths, dimension):
@@ -110,9 +112,36 @@ def test_the_radius_is_chosen_alike_in_any_unit_and_its_error_is_of_that_unit():
 def test_a_radius_for_means_is_smaller_than_one_that_keeps_nearly_all_as_shortening_moves_them_little():
     counts = counted(np.linalg.norm(RNG.standard_t(3, (20_000, 9)), axis=1) / np.sqrt(3.0), 9)
     radii = [
-        chosen_radius(counts, 1.0, 20_000, 9, error_of_means(np.ones(9), noise / 20_000)).radius
+        chosen_radius(RingsSeen(counts, 1.0, 20_000, 9), error_of_means(np.ones(9), noise / 20_000)).radius
         for noise in (1e-2, 10.0, 1e3)
     ]
     assert radii == sorted(radii, reverse=True)
     assert len(set(radii)) == 3
     assert radii[-1] < radius_of(counts, 1.0, 20_000, np.ones(9), 1e-2).radius
+
+
+@pytest.mark.parametrize(("tails", "least"), [(3.0, 0.3), (5.0, 0.9), (np.inf, 0.9)])
+def test_what_is_lost_is_found_but_for_what_lies_far_out_in_heavy_tails(tails, least):
+    drawn = RNG.normal(size=(30_000, 10)) if np.isinf(tails) else RNG.standard_t(tails, (30_000, 10))
+    lengths = np.linalg.norm(drawn / drawn.std(axis=0), axis=1)
+    edges = ring_edges(10)
+    for place in (10, 12, 14):
+        found = [
+            RingsSeen(counted(lengths, 10) + 30.0 * RNG.normal(size=edges.size - 1), 30.0, 30_000.0, 10).lost(place)
+            for _ in range(100)
+        ]
+        true = np.mean(np.maximum(lengths**2 - edges[place] ** 2, 0.0)) / 10.0
+        assert np.mean(found) > least * true
+        assert np.median(found) < 1.3 * true + 0.01
+
+
+def test_what_shortening_moves_of_covariances_is_less_the_less_features_are_related():
+    shared, own = RNG.normal(size=(30_000, 1)), RNG.normal(size=(30_000, 12))
+    parts = []
+    for share in (0.0, 0.3, 0.9):
+        lengths = np.linalg.norm(np.sqrt(share) * shared + np.sqrt(1.0 - share) * own, axis=1)
+        parts.append(RingsSeen(counted(lengths, 12), 30.0, 30_000.0, 12).moved)
+    assert parts == sorted(parts)
+    assert parts[0] < 0.45
+    assert parts[-1] == 0.45
+    assert RingsSeen(np.zeros(24), 30.0, 0.0, 12).moved == pytest.approx(12**-0.5)
