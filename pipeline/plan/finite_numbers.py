@@ -20,7 +20,7 @@ _LARGEST_ERROR = 1e200
 """Of a squared error: room for what simulations and reports add up of it; its inverse is the least."""
 
 
-def require_finite(config: ReleaseConfig, answer: Answer, described: Described) -> None:
+def require_finite(config: ReleaseConfig, answer: Answer, described: Described | None = None) -> None:
     """Refuse a plan whose release could state a number beyond float64.
 
     Parameters
@@ -30,7 +30,7 @@ def require_finite(config: ReleaseConfig, answer: Answer, described: Described) 
     answer
         What is asked, with its design.
     described
-        The plan written down.
+        The plan written down; None where it was looked at already.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def require_finite(config: ReleaseConfig, answer: Answer, described: Described) 
     try:
         with np.errstate(all="ignore"):
             report = answer.error()
-            canonical_json(described.public)  # refuses what is not finite
+            canonical_json({} if described is None else described.public)  # refuses what is not finite
     except (ArithmeticError, ValueError, np.linalg.LinAlgError):
         sizes: tuple[float, ...] = (math.inf,)
     else:

@@ -188,6 +188,18 @@ class Plan:
         designed = replace(self.designed, resolved=asked, answer=answer, learning=None)
         return replace(self, designed=designed, learned=learned)
 
+    @cached_property
+    def last_stages(self) -> tuple[Plan, ...]:
+        """The furthest that a night which learns can come to, between which all numbers are monotone; else none.
+
+        Raises
+        ------
+        GeometryError, ValueError
+            Numbers of one of them cannot be stated.
+        """
+        learning = self.designed.learning
+        return () if learning is None else tuple(map(self.of_last_stage, learning.extremes()))
+
     @property
     def series(self) -> nights.Series | None:
         """The nights that share its charge; None where it is charged alone."""
@@ -294,16 +306,15 @@ def plan_near(loaded: LoadedConfig, day: date) -> Plan:
 
 
 def _check_last_stages(plan: Plan) -> None:
-    learning = plan.designed.learning
-    for each in () if learning is None else learning.extremes():
-        try:
-            require_finite(plan.config, plan.of_last_stage(each).answer, plan.described)
-        except ValueError:  # of the numbers of a shape
-            raise ConfigError(
-                "query.geometry.learn with bounds that are so large, so small or so far apart",
-                "Every ellipsoid that could be learned has numbers that a release can write",
-                "Give bounds that records can reach, or another unit, or leave learn out",
-            ) from None
+    try:
+        for each in plan.last_stages:
+            require_finite(plan.config, each.answer)
+    except ValueError:  # of the numbers of a shape
+        raise ConfigError(
+            "query.geometry.learn with bounds that are so large, so small or so far apart",
+            "Every ellipsoid that could be learned has numbers that a release can write",
+            "Give bounds that records can reach, or another unit, or leave learn out",
+        ) from None
 
 
 def _check_blocks(plan: Plan) -> None:

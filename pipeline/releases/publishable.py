@@ -41,6 +41,9 @@ _MORE = 2**14
 _MOST_BESIDE = 2**18
 """The same of shapes that a night may learn, which differ from its own in nothing but scales: a fifth of that."""
 
+_Made = tuple[str, tuple[int, ...], str, tuple[str, ...]]
+"""Name, shape, type and axes of an array."""
+
 
 def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
     """Refuse a release that could be paid for and not published.
@@ -57,16 +60,17 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
     ConfigError
         A number leaves float64, or a text cannot be stated.
     """
-    stated = b""
+    stated, made = b"", set[_Made]()
     try:
-        for each in _last_stages(plan):
+        others = _other_stages(plan, dataset.rows)
+        for each in (plan, *plan.last_stages):
             arrays = _stand_in(each, dataset.rows, _MOST_ENTRIES if each is plan else _MOST_BESIDE)
             attributes = outputs.attributes(each, charge, arrays, dataset)
             written = canonical_json(attributes)
             stated += written
             if each.learned is not None and len(written) + _INDENTED * _parts(written) > MOST_METADATA:
                 _require_readable(attributes, len(plan.columns))
-            _create({**arrays, **_other_stages(plan, dataset.rows)})
+            _create({**arrays, **others}, made)
     except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
         raise ConfigError(
             f"What this release states of itself cannot be written ({type(error).__name__})",
@@ -124,12 +128,6 @@ def _with_long_numbers(value: Any) -> Any:
     return _LONGEST if isinstance(value, float) else value
 
 
-def _last_stages(plan: Plan) -> list[Plan]:
-    """The plan, or the furthest that a night which learns can come to: its numbers are monotone between them."""
-    learning = plan.designed.learning
-    return [plan] if learning is None else [plan, *map(plan.of_last_stage, learning.extremes())]
-
-
 def _other_stages(plan: Plan, rows: int) -> ReleaseArrays:
     """Arrays of stages before or after the answer whose counts and sums are zero."""
     learning, fisher = plan.designed.learning, plan.designed.fisher
@@ -151,9 +149,12 @@ def _stand_in(plan: Plan, rows: int, most: int) -> ReleaseArrays:
         return plan.answer.arrays(zeros, rows)
 
 
-def _create(arrays: Mapping[str, tuple[Any, tuple[str, ...]]]) -> None:
-    """Make the arrays, without their values, under the names that they have in a release."""
+def _create(arrays: Mapping[str, tuple[Any, tuple[str, ...]]], made: set[_Made]) -> None:
+    """Make the arrays, without their values, under the names that they have in a release; none that was made before."""
     group = zarr.create_group(MemoryStore(), zarr_format=3)
     for name, (values, dimensions) in arrays.items():
         found = np.asarray(values)
-        zarr_arrays.create_array(group, name, found.shape, found.dtype, dimensions)
+        like = name, found.shape, str(found.dtype), dimensions
+        if like not in made:
+            zarr_arrays.create_array(group, name, found.shape, found.dtype, dimensions)
+            made.add(like)
