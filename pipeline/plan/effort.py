@@ -56,12 +56,15 @@ class Effort:
         Whether its records count by their age.
     beside
         Answers of other stages, each of which reads the records too.
+    keeps
+        Whether a process that computes all stages keeps the records from one to the next, where there is room.
     """
 
     config: ReleaseConfig
     answer: Answer
     weighs: bool
     beside: tuple[Answer, ...] = ()
+    keeps: bool = False
 
     @property
     def memory(self) -> int:
@@ -123,6 +126,12 @@ class Effort:
                 failure = str(error)
         raise ConfigError("The release does not fit in memory", failure, "Change [compute] or [cluster] accordingly")
 
+    def room(self, peak: int) -> int:
+        """Bytes of records that may be kept in this process, beside a stage of that largest memory."""
+        if not self.keeps or self.here is None:
+            return 0
+        return max(0, min(self.memory - peak, 8 * self.config.query.rows_at_most * len(self.config.query.columns)))
+
     def layout(self, rows: int, chunk_rows: int, workers: int, threads: int) -> Layout:
         """Tiles of the answer, and tasks that fill them.
 
@@ -156,7 +165,8 @@ class Effort:
         """Lines (what, value) of how it is computed, and of what that takes; at nominal rates where none are given."""
         machine = self.machine(rates=rates or NOMINAL)
         cut = self.cut(machine)
-        memory = f"at most {cut.cost.peak_bytes / 2**20:,.0f} of {machine.memory / 2**20:,.0f} MiB a worker"
+        peak = cut.cost.peak_bytes + self.room(cut.cost.peak_bytes)
+        memory = f"at most {peak / 2**20:,.0f} of {machine.memory / 2**20:,.0f} MiB a worker"
         source = "nominal rates" if rates is None else "rates measured on this machine"
         products = cut.work.kind is GrowthKind.PRODUCTS and cut.work.largest <= eight_bit.LARGEST_OF_HALVES
         if rates is not None and products:

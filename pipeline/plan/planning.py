@@ -246,7 +246,7 @@ class Plan:
         beside: tuple[Answer, ...] = () if learning is None else learning.before
         if fisher is not None:
             beside = (fisher.answer,)
-        return Effort(self.config, self.answer, self.series is not None, beside)
+        return Effort(self.config, self.answer, self.series is not None, beside, learning is not None)
 
     @property
     def guess(self) -> float:

@@ -161,7 +161,8 @@ def _answered(
     ages = reservation.growth and reservation.growth.ages
     query = ages.query(plan) if ages else plan.question.query
     reader = ages.reader(released_layout(layout, plan.design).tiles) if ages else None
-    exact = exact_graph(dataset.source, query, layout, chunk_rows, name, cut.work.narrow and not ages)
+    source = dataset.source if first is None else first.records
+    exact = exact_graph(source, query, layout, chunk_rows, name, cut.work.narrow and not ages)
     held = compute.hold(exact, partial(tell, "reading, clipping and adding up"))
     del exact
     dataset.check_unchanged(committed=first is not None)  # the sum must be of the data that the charge is for

@@ -17,8 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.answers.cost import Cut
+from blockveil.engine.answers.gram import RowSource
 from blockveil.engine.answers.graph import exact_graph
-from blockveil.engine.answers.layout import Layout
+from blockveil.engine.answers.kept_rows import KeptRows
+from blockveil.engine.answers.sparse import EntrySource
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.ledger import Charge
@@ -43,6 +46,8 @@ class FirstStages:
         The plan of the last stage.
     charge, key
         The committed charge, and the key of the last stage.
+    records
+        The records, of which those stay in memory that fit there.
     arrays
         What the first stages released.
     """
@@ -50,6 +55,7 @@ class FirstStages:
     plan: Plan
     charge: Charge
     key: NoiseKey
+    records: RowSource
     arrays: ReleaseArrays
 
 
@@ -83,14 +89,14 @@ def learn(
     if learning is None:
         raise RuntimeError("a night that learns nothing has one stage")
     stages, drawn = _Stages(workspace, reservation, compute, commit), list[Drawn]()
-    stages.require_room(learning)
+    records = stages.keep_records(learning)
     while (stage := learning.due(drawn, rows)) is not None:
         tell("learning how far records spread" if stage.last else "learning where records lie", None)
         drawn.append(stages.draw(stage))
     learned = learning.learned(drawn, rows)
     shape = np.zeros(0) if learned.semi_axes is None else learned.semi_axes
     charge, key = stages.last(learned.centre, shape)
-    return FirstStages(plan.of_last_stage(learned), charge, key, arrays(drawn, rows))
+    return FirstStages(plan.of_last_stage(learned), charge, key, records, arrays(drawn, rows))
 
 
 class _Stages:
@@ -109,18 +115,28 @@ class _Stages:
         self._commit = commit
         self._committed: tuple[Charge, NoiseKey] | None = None
         self._before: list[NDArray[np.int64 | np.float64]] = []
+        self._records: RowSource = reservation.dataset.source
 
-    def require_room(self, learning: Learning) -> None:
-        """Refuse stages that do not fit the memory of what runs them, while nothing is spent; raises ConfigError."""
+    def keep_records(self, learning: Learning) -> RowSource:
+        """The records, which stay where they are read as far as all stages leave memory for them.
+
+        Raises
+        ------
+        ConfigError
+            A stage does not fit the memory of what runs it; nothing is spent.
+        """
         stages: list[Answer] = [*learning.before, self._plan.answer]
-        stages += [self._plan.of_last_stage(each).answer for each in learning.extremes()]
-        for each in stages:
-            self._layout(each)
+        stages += [each.answer for each in self._plan.last_stages]
+        peak = max(self._cut(each).cost.peak_bytes for each in stages)
+        if not isinstance(self._records, EntrySource):
+            self._records = KeptRows(self._records, self._plan.effort.room(peak))
+        return self._records
 
     def draw(self, stage: Stage) -> Drawn:
         """A stage with its released integers; the charge is committed after the exact sum of the first one."""
-        layout, name = self._layout(stage.answer), f"{self._name}-{stage.name}"
-        graph = exact_graph(self._dataset.source, stage.query, layout, self._chunk_rows, name)
+        layout = self._cut(stage.answer).layout(self._dataset.rows, self._chunk_rows)
+        name = f"{self._name}-{stage.name}"
+        graph = exact_graph(self._records, stage.query, layout, self._chunk_rows, name)
         held = self._compute.hold(graph, in_memory.quiet)
         self._dataset.check_unchanged(committed=self._committed is not None)  # the sum is of what the charge is for
         _, key = self._bound(stage.name, *stage.shape)
@@ -139,9 +155,9 @@ class _Stages:
         self._before += shape
         return charge, key.of_stage(_digest(name, self._before))
 
-    def _layout(self, answer: Answer) -> Layout:
+    def _cut(self, answer: Answer) -> Cut:
         effort = Effort(self._plan.config, answer, weighs=False)
-        return effort.layout(self._dataset.rows, self._chunk_rows, self._compute.workers, self._compute.threads)
+        return effort.cut(effort.machine(self._compute.workers, self._compute.threads), self._dataset.rows)
 
 
 def _digest(name: str, before: Sequence[NDArray[np.int64 | np.float64]]) -> bytes:

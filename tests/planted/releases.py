@@ -73,8 +73,8 @@ MUTANTS = (
         (
             "test_missing_values_are_found_before_anything_is_committed",
             "blockveil.pipeline.releases.learning_stages:learn",
-            "stages.require_room(learning)",
-            "commit()",
+            "records = stages.keep_records(learning)",
+            "records, _ = stages.keep_records(learning), commit()",
         ),
         (
             "test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage",

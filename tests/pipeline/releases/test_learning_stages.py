@@ -14,7 +14,8 @@ from blockveil.engine.guarantees.calibration import gaussian_mu
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError
-from blockveil.pipeline.config import load_config
+from blockveil.pipeline.config import LocalCluster, load_config
+from blockveil.pipeline.data.datasets import Records
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.learning import OF_PILOTS, OF_RINGS
@@ -322,6 +323,39 @@ def test_every_cut_of_the_work_learns_the_same(tmp_path, monkeypatch):
         loaded.path.write_text(loaded.path.read_text().replace("block_rows = 50", f"block_rows = {blocks}"))
         found.append(bits(run(load_config(loaded.path), compute=ThreadCompute(threads))))
     assert found[0] == found[1]
+
+
+def test_records_are_read_once_where_memory_holds_them_and_for_each_stage_where_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("blockveil.pipeline.releases.keys.token_bytes", lambda size: bytes(range(size)))
+    found, reads, read = [], [], Records.__getitem__
+
+    def counted(records, key):
+        reads.append((key.start, key.stop))
+        return read(records, key)
+
+    monkeypatch.setattr(Records, "__getitem__", counted)
+    for times in (1, 4):
+        folder = tmp_path / str(times)
+        folder.mkdir()
+        if times > 1:
+            monkeypatch.setattr(Effort, "room", lambda *_: 0)
+        found.append(bits(run(learning(folder))))
+        assert {reads.count(each) for each in reads} == {times}
+        reads.clear()
+    assert found[0] == found[1]
+
+
+def test_the_plan_counts_the_records_that_stay_in_memory(tmp_path):
+    effort, memory = make_plan(learning(tmp_path), NIGHT).effort, 4 * 2**30
+    rows = effort.config.query.rows_at_most
+    assert effort.room(memory // 2) == 8 * 3 * rows
+    assert effort.room(memory - 1000) == 1000
+    assert effort.room(memory + 1) == 0
+    held = effort.cut(effort.machine()).cost.peak_bytes + 8 * 3 * rows
+    assert f"at most {held / 2**20:,.0f} of 4,096 MiB" in dict(effort.lines())["Cost"]
+    assert replace(effort, keeps=False).room(0) == 0
+    elsewhere = effort.config.model_copy(update={"cluster": LocalCluster(kind="local", always=True)})
+    assert replace(effort, config=elsewhere).room(0) == 0
 
 
 def test_nothing_of_the_records_is_told_while_it_learns(tmp_path):
