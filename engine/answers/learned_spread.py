@@ -107,6 +107,6 @@ class RingCounts:
             for first in range(0, len(chunk), rows):
                 integers = clip.quantise(chunk[first : first + rows])
                 # Exact: sums of squares are at most d K^2 < 2**53, in any order. Each record is in one ring.
-                squared = np.einsum("ij,ij->i", integers, integers)
+                squared = np.vecdot(integers, integers)
                 total += np.bincount(np.searchsorted(inner, squared), minlength=len(total))
         return [total[None, slice(*tile.columns)].copy() for tile in tiles]

@@ -238,7 +238,7 @@ def to_steps(scaled: NDArray[np.float64], bits: int = FINE_BITS) -> None:
 
 def squared_norms(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sum of squares of each row of integers of at most 2**24; the same on every machine."""
-    norms: NDArray[np.float64] = np.einsum("ij,ij->i", values, values)
+    norms: NDArray[np.float64] = np.vecdot(values, values)
     # Rounding is monotone, so a float sum below 2**53 had every partial sum below it: exact in any order of summation.
     far = norms >= 2.0**53
     if far.any():
