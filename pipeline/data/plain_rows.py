@@ -23,12 +23,12 @@ from typing import Any
 import google_crc32c
 import numpy as np
 import zarr
+from numcodecs import Zstd
 from numpy.typing import NDArray
-from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import LocalStore
 
 from blockveil.pipeline.base.foreign_files import NotPlain
-from blockveil.pipeline.data.zarr_arrays import folder
+from blockveil.pipeline.data.zarr_arrays import codecs_of, folder
 
 _CHECKSUM_BYTES = 4
 PIECE_BYTES = 2**20
@@ -191,7 +191,7 @@ def tile_pieces_of(array: Any, sides: tuple[int, int]) -> list[Iterator[NDArray[
     return [_tile_pieces(array, position, packed) for position in grid]
 
 
-def _tile_pieces(array: Any, position: tuple[int, ...], packed: list[Any]) -> Iterator[NDArray[Any]]:
+def _tile_pieces(array: Any, position: tuple[int, ...], packed: bool) -> Iterator[NDArray[Any]]:
     """Rows of one chunk, without the entries at the edges that the array does not have."""
     dtype, (height, width) = np.dtype(array.dtype), array.chunks
     rows, columns = (
@@ -223,15 +223,17 @@ def _tile_pieces(array: Any, position: tuple[int, ...], packed: list[Any]) -> It
         raise NotAsWritten
 
 
-def _packed(array: Any) -> list[Any] | None:
-    """What unpacks the chunks of an array of numbers with checksums, if anything does; None where this is Zarr's."""
+def _packed(array: Any) -> bool | None:
+    """Whether chunks of an array of numbers with checksums are compressed; None where this is Zarr's work."""
     if not _is_local(array):
         return None
-    packed = [codec for codec in getattr(array.metadata, "codecs", ()) if isinstance(codec, ZstdCodec)]
-    return packed if _as_in_memory(array, (BytesCodec, *map(type, packed), Crc32cCodec)) else None
+    for packed in (False, True):
+        if _as_in_memory(array, ("bytes", *["zstd"] * packed, "crc32c")):
+            return packed
+    return None
 
 
-def _chunk(array: Any, position: tuple[int, ...], packed: list[Any]) -> NDArray[Any] | None:
+def _chunk(array: Any, position: tuple[int, ...], packed: bool) -> NDArray[Any] | None:
     """A whole chunk; None where it is missing or damaged."""
     try:
         key, store = array.metadata.encode_chunk_key(position), array.store_path.store
@@ -240,8 +242,8 @@ def _chunk(array: Any, position: tuple[int, ...], packed: list[Any]) -> NDArray[
         values, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
         if checksum != google_crc32c.value(values).to_bytes(_CHECKSUM_BYTES, "little"):
             return None
-        for codec in packed:
-            values = codec._zstd_codec.decode(values)
+        if packed:
+            values = Zstd().decode(values)
         return np.frombuffer(values, array.dtype).reshape(array.chunks)
     except (AttributeError, OSError, RuntimeError, ValueError):  # Zarr says what is wrong with it
         return None
@@ -266,21 +268,19 @@ def _small(array: Any) -> NDArray[Any] | None:
 
 def _is_plain(array: Any) -> bool:
     """Whether chunks are a matrix's, as this machine holds them, with a checksum and nothing else."""
-    return (
-        _is_local(array) and array.ndim == 2 and array.shape[1] > 0 and _as_in_memory(array, (BytesCodec, Crc32cCodec))
-    )
+    return _is_local(array) and array.ndim == 2 and array.shape[1] > 0 and _as_in_memory(array, ("bytes", "crc32c"))
 
 
 def _is_local(array: Any) -> bool:
     return isinstance(array, zarr.Array) and isinstance(array.store_path.store, LocalStore)
 
 
-def _as_in_memory(array: zarr.Array[Any], wanted: tuple[type, ...]) -> bool:
+def _as_in_memory(array: zarr.Array[Any], wanted: tuple[str, ...]) -> bool:
     """Whether elements are numbers in the order of this machine, stored by these codecs and no others."""
-    dtype, codecs = np.dtype(array.dtype), tuple(getattr(array.metadata, "codecs", ()))
-    if tuple(type(codec) for codec in codecs) != wanted:
+    dtype, codecs = np.dtype(array.dtype), codecs_of(array)
+    if tuple(codec["name"] for codec in codecs) != wanted:
         return False
-    own_order = dtype.itemsize == 1 or codecs[0].endian.value == sys.byteorder
+    own_order = dtype.itemsize == 1 or codecs[0]["configuration"]["endian"] == sys.byteorder
     return dtype.kind in "iuf" and dtype.isnative and own_order
 
 

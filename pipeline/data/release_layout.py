@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zarr.codecs import ZstdCodec
+from numcodecs import Zstd
 
 from blockveil.pipeline.base.foreign_files import MOST_METADATA, NotPlain, parse_json
 from blockveil.pipeline.base.printable import is_hidden
@@ -80,7 +80,7 @@ class ChunkForm:
             if size is None or (size > self.size if self.is_text else size != self.size):
                 raise NoLayout("a chunk does not say that it becomes what its array says")
             if self.is_text:
-                body = bytes(ZstdCodec()._zstd_codec.decode(body))
+                body = bytes(Zstd().decode(body))
         if self.is_text and int.from_bytes(body[:4], "little") != self.entries:
             raise NoLayout("a chunk of texts does not hold as many as its array says")
 

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import zarr
 from numpy.typing import ArrayLike
-from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, ZstdCodec
-from zarr.codecs.sharding import ShardingCodecIndexLocation
+from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.storage import LocalStore
 
 from blockveil.pipeline.data import zarr_thread
@@ -210,15 +209,20 @@ def missing_chunks(array: zarr.Array[Any], files: ChunkFiles | None = None) -> i
         A shard cannot be read.
     """
     files, missing = files or LocalFiles(folder(array)), 0
-    sharding = getattr(array.metadata, "codecs", (None,))[0]
+    codecs = codecs_of(array)
     for name, position in zip(chunk_files(array), _positions(array), strict=True):
         # After a power loss a file may be there without its bytes.
         size = files.size(name)
         if not size:
             missing += 1
-        elif array.shards is not None and isinstance(sharding, ShardingCodec):
-            missing += _missing_in_shard(files, name, size, array, sharding, position)
+        elif array.shards is not None:
+            missing += _missing_in_shard(files, name, size, array, codecs[0]["configuration"], position)
     return missing
+
+
+def codecs_of(array: zarr.Array[Any]) -> list[dict[str, Any]]:
+    """Codecs as the metadata of an array states them, each with its name; none of Zarr's second format."""
+    return [codec.to_dict() for codec in getattr(array.metadata, "codecs", ())]
 
 
 def kind_of(dtype: Any) -> str:
@@ -241,16 +245,16 @@ def _missing_in_shard(
     name: str,
     size: int,
     array: zarr.Array[Any],
-    sharding: ShardingCodec,
+    sharding: dict[str, Any],
     position: tuple[int, ...],
 ) -> int:
     """Count inner chunks that overlap the array and have no bytes in the shard: its index marks them as empty."""
-    usual = [type(codec) for codec in sharding.index_codecs] == [BytesCodec, Crc32cCodec]
-    if not usual or array.shards is None:
+    codecs = [(each["name"], each.get("configuration", {})) for each in sharding["index_codecs"]]
+    if codecs != [("bytes", {"endian": "little"}), ("crc32c", {})] or array.shards is None:
         raise LayoutError("the index of its shards is stored in an unusual way")
     grid = [shard // chunk for shard, chunk in zip(array.shards, array.chunks, strict=True)]
     length = 16 * int(np.prod(grid))
-    at_end = sharding.index_location == ShardingCodecIndexLocation.end
+    at_end = sharding["index_location"] == "end"
     content = files.read(name, max(0, size - length - 4) if at_end else 0, length)
     if len(content) < length:
         raise LayoutError("a shard is cut short")
