@@ -79,7 +79,7 @@ def test_a_night_is_begun_and_finished_and_the_next_learns_from_it_with_other_sh
 
 
 def test_more_than_the_declared_share_is_told_in_page_lines_and_json_and_fails_nothing(tmp_path):
-    outcome = run(declaring(learning(tmp_path), 0.001))
+    outcome = run(declaring(learning(tmp_path, epsilon=3.0), 0.001))
     made = write_report(outcome.path)
     assert made.drift.startswith("The learned ellipsoid shortened ")
     assert "declares 0.1 % at most" in made.drift
@@ -106,7 +106,7 @@ def test_a_share_is_exceeded_by_more_than_two_standard_deviations_of_its_noise(s
 
 
 def test_the_log_of_a_run_warns_of_it(tmp_path, monkeypatch, caplog):
-    made = write_report(run(declaring(learning(tmp_path), 0.001)).path)
+    made = write_report(run(declaring(learning(tmp_path, epsilon=3.0), 0.001)).path)
     monkeypatch.setattr(artifacts, "get_run_logger", lambda: logging.getLogger("test"))
     for shown in ("_summary", "_markdown", "_rows"):
         monkeypatch.setattr(artifacts, shown, lambda *_: None)
