@@ -11,17 +11,18 @@ That is what is stated, as a standard deviation:
     covariances     ``sqrt(l_i l_j) min(1, (0.2^2 + (1.1 r_ij)^2)^0.5)``, r the released correlation
     means           ``0.33 sqrt(l_i p)``
 
-Nobody knows l_i. With v_i the larger of the released variance and of that of a pilot in the declared box, which
-shortens nothing, and L the share of all squared length that is lost by the rings:
+Nobody knows l_i. With v_i the released variance, at least twice its noise, L the share of all squared length that is
+lost by the rings, and a pilot in the declared box, which shortens nothing:
 
 * ``L v_i`` is taken by usual records;
 * a few records far out can have much of the length and hide in the noise of all rings: of values that are skewed or
-  have heavy tails a quarter of it, not spread evenly over features. So up to ``(L + 1/4) v_i`` may be taken,
-* or less where the pilot saw that feature: the variance by which the answer falls behind it, and once its noise;
-* or what the earlier night stated of itself whose release is in the place of pilots;
-* and more where the answer falls further behind the pilot than its noise.
+  have heavy tails a quarter of it, not spread evenly over features. So t = ``(L + 1/4) v_i`` may be taken, or what the
+  earlier night stated of itself whose release is in the place of pilots, where that is less;
+* the answer falls behind the pilot by b_i, with noise of s_i. If l_i is normal about zero with the deviation t, its
+  root mean square is then that of ``w b`` and ``(1 - w)^0.5 t``, with ``w = t^2 / (t^2 + s^2)``;
+* and no less is stated than what usual records lose, nor than ``b_i - 2 s_i``.
 
-Totals have no variances of their own. Of each the first two are taken, of the variances that its axes are of.
+Totals have no variances of their own. Of each t is taken, of the variances that its axes are of.
 
 **Source**: derived here.
 """
@@ -46,7 +47,7 @@ _ANY, _OF_CORRELATION, OF_MEANS = 0.2, 1.1, 0.33
 """See the module."""
 
 _SEEN = 2.0
-"""Multiple of its noise from which on a variance by the pilot is compared with the answer."""
+"""Multiple of its noise by which less may be taken than the answer falls behind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +85,14 @@ class Shortening:
         """
         size, behind, doubt = np.maximum(variances, 2.0 * noise), np.zeros(noise.size), np.full(noise.size, np.inf)
         if self.unshortened is not None:
-            before, both = self.unshortened[0], np.hypot(self.unshortened[1], noise)
-            seen = before > _SEEN * both
-            size = np.where(seen, np.maximum(before, size), size)
-            behind, doubt = np.where(seen, before - variances, 0.0), np.where(seen, both, np.inf)
-        elif self.known is not None:
-            doubt = self.known * size
+            behind, doubt = np.maximum(self.unshortened[0] - variances, 0.0), np.hypot(self.unshortened[1], noise)
         usual = self.lost * noise.size / math.fsum((size / self.units**2).tolist()) * size
-        likely = np.minimum(usual + UNSEEN * size, np.maximum(behind, 0.0) + doubt)
-        found: Vector = np.maximum(np.maximum(usual, likely), behind - doubt)
+        likely = usual + UNSEEN * size
+        if self.known is not None:
+            likely = np.minimum(likely, self.known * size)
+        weight = np.hypot(1.0, doubt / likely) ** -2.0
+        likely = np.hypot(weight * behind, np.sqrt(1.0 - weight) * likely)
+        found: Vector = np.maximum(np.maximum(usual, likely), behind - _SEEN * doubt)
         return found
 
     def of_means(self) -> tuple[Vector, Vector]:

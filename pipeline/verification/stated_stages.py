@@ -249,10 +249,14 @@ class Stages:
 
     def _taken_of_answer(self, lost: float, squares: Values) -> Values:
         """What is taken of the variances of the answer, by the share that is lost and the squares of the axes."""
-        size, behind, doubt = self._compared(*self._answer())
+        variances, noise = self._answer()
+        size = np.maximum(variances, 2.0 * noise)
         usual = lost * size.size / np.sum(size / squares) * size
-        likely = np.minimum(usual + _UNSEEN * size, np.maximum(behind, 0.0) + doubt)
-        found: Values = np.maximum(np.maximum(usual, likely), behind - doubt)
+        likely = np.minimum(usual + _UNSEEN * size, self._stated_before() * size)
+        behind, doubt = self._behind_the_pilot(variances, noise)
+        part = likely**2 / (likely**2 + doubt**2)
+        expected = np.sqrt((part * behind) ** 2 + (1.0 - part) * likely**2)
+        found: Values = np.max([usual, expected, behind - 2.0 * doubt], axis=0)
         return found
 
     def _squares(self, radius: float) -> Values:
@@ -266,19 +270,21 @@ class Stages:
         variances, spread = (diagonal(self.arrays[f"covariance{end}"]) for end in ("", "_standard_deviation"))
         return variances, np.sqrt(np.maximum(spread**2 - self._read("shortened_variance") ** 2, 0.0))
 
-    def _compared(self, variances: Values, noise: Values) -> tuple[Values, Values, Values]:
-        """Variances that shares are of, how far the answer falls behind them, and the doubt about that."""
-        size, half = np.maximum(variances, 2.0 * noise), self._box[1] ** 2
-        if "earlier" in self.stated["learned"]:
-            _, before, of_before, taken = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
-            return size, np.zeros(size.size), taken / np.maximum(before, 2.0 * of_before) * size
-        if self._by_counts:  # nothing was seen in bounds that shorten nothing
-            return size, np.zeros(size.size), np.full(size.size, np.inf)
+    def _stated_before(self) -> Values:
+        """Shares of variances that the earlier night stated, and infinite where there was none."""
+        if "earlier" not in self.stated["learned"]:
+            return np.asarray(np.inf)
+        _, before, of_before, taken = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
+        shares: Values = taken / np.maximum(before, 2.0 * of_before)
+        return shares
+
+    def _behind_the_pilot(self, variances: Values, noise: Values) -> tuple[Values, Values]:
+        """How far the answer falls behind what was seen in bounds that shorten nothing, and the noise of that."""
+        if "earlier" in self.stated["learned"] or self._by_counts:
+            return np.zeros(noise.size), np.full(noise.size, np.inf)
+        half = self._box[1] ** 2
         _, before, of_pilot = self._seen(_PILOTS[0])
-        both = np.hypot(of_pilot * half, noise)
-        seen = before * half > 2.0 * both
-        size = np.where(seen, np.maximum(before * half, size), size)
-        return size, np.where(seen, before * half - variances, 0.0), np.where(seen, both, np.inf)
+        return np.maximum(before * half - variances, 0.0), np.hypot(of_pilot * half, noise)
 
     def _read(self, name: str) -> Values:
         return np.asarray(self.arrays[name][...], np.float64)

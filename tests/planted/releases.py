@@ -168,14 +168,14 @@ MUTANTS = (
         (
             "test_a_variance_that_falls_behind_the_pilot_is_stated_for_that_feature_alone",
             "blockveil.engine.estimates.shortening:Shortening.taken",
-            "np.where(seen, before - variances, 0.0)",
+            "np.maximum(self.unshortened[0] - variances, 0.0)",
             "np.zeros(noise.size)",
         ),
         (
             "test_of_a_feature_that_no_pilot_saw_a_quarter_may_hide",
             "blockveil.engine.estimates.shortening:Shortening.taken",
-            "before > _SEEN * both",
-            "before > 0.0",
+            "usual + UNSEEN * size",
+            "usual",
         ),
         (
             "test_of_an_earlier_night_its_own_shares_are_stated_where_the_rings_allow_it",
