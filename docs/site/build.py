@@ -85,6 +85,7 @@ MENU = {
         "Mechanisms": "docs/mechanisms",
         "Ledger": "docs/ledger",
         "Glossary": "docs/glossary",
+        "Stability": "docs/stability",
     },
     "Why it holds": {
         "Privacy model": "docs/privacy-model",

@@ -171,21 +171,15 @@ class Database(ABC):
             raise self.missing()
         version = connection.scalar(sa.select(stamp.c.version)) if _has(connection, stamp) else None
         if version != SCHEMA:
-            raise _other_version(later=isinstance(version, int) and version > SCHEMA)
+            raise _other_schema(version)
         self._checked = True
 
 
-def _other_version(*, later: bool) -> LedgerError:
-    if later:
-        return LedgerError(
-            "The ledger was made by a later version of Blockveil",
-            "An earlier version could misread what is spent",
-            "Use the later version",
-        )
+def _other_schema(found: object) -> LedgerError:
     return LedgerError(
-        "The ledger was made by an earlier version of Blockveil",
-        "Only the version that made it reads what is spent",
-        "Finish its nights with that version, then grant a new ledger what is left of the budget",
+        f"The ledger has {f'schema {found}' if isinstance(found, int) else 'no schema'}",
+        f"This version of Blockveil reads schema {SCHEMA}, and could misread in another one what is spent",
+        "Finish its nights with the version that made it; docs/stability.md says which versions follow one another",
     )
 
 

@@ -2,7 +2,7 @@
 
 A row is never changed; a change of state is a new row. Its hash covers all its columns, the previous hash and a random
 nonce, so a published hash identifies the row without revealing anything that it says. :mod:`.tables` makes the table
-and its triggers. A second table stamps the ledger with the version of its schema: one of another version is refused.
+and its triggers. A second table stamps the ledger with the version of its schema: any other is refused.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 from blockveil.pipeline.base.written_numbers import number
 
 Error = dict[str, Any]
-"""What a release says of its error; an older release says less, and then there is less to show."""
+"""What a release says of its error; a kind of release that has less says less."""
 
 _SIZES = {
     "entry": "entry, root mean square",

@@ -291,18 +291,12 @@ class Contract:
 
 
 def _check_format(found: object) -> None:
-    """Refuse a store of another version; what is no table at all is damaged."""
+    """Refuse a store of another format; what is no table at all is damaged."""
     made = found.get("format") if isinstance(found, Mapping) else FORMAT
     if made == FORMAT:
         return
-    if isinstance(made, int) and made > FORMAT:
-        raise StoreError(
-            "The records were ingested by a later version of Blockveil",
-            "An earlier version could misread whose they are",
-            "Use the later version",
-        )
     raise StoreError(
-        "The records were ingested by an earlier version of Blockveil",
-        "Only the version that ingested them reads whose they are",
-        "Finish their nights with that version, then ingest the records again",
+        "The records are in another format",
+        f"This version of Blockveil reads format {FORMAT}, and could misread in another one whose they are",
+        "Finish its nights with the version that ingested them, or ingest the records again",
     )

@@ -107,14 +107,14 @@ def test_a_damaged_contract_is_refused(tmp_path, damage):
         opened(tmp_path)
 
 
-@pytest.mark.parametrize(("made", "which"), [(None, "earlier"), (0, "earlier"), ("1.0", "earlier"), (2, "later")])
-def test_a_store_of_another_format_is_refused_and_says_what_to_do(tmp_path, made, which):
+@pytest.mark.parametrize("made", [None, 0, "1.0", 2])
+def test_a_store_of_another_format_is_refused_and_says_what_to_do(tmp_path, made):
     ingested(tmp_path, chosen())
     metadata = tmp_path / "out.zarr" / "records" / "zarr.json"
     fields = json.loads(metadata.read_bytes())
     contract = fields["attributes"]["blockveil ingest"] | {"format": made}
     fields["attributes"]["blockveil ingest"] = {name: value for name, value in contract.items() if value is not None}
     metadata.write_text(json.dumps(fields))
-    with pytest.raises(StoreError, match=f"ingested by an? {which} version") as caught:
+    with pytest.raises(StoreError, match="another format") as caught:
         opened(tmp_path)
-    assert ("Finish their nights with that version" in caught.value.remedy) == (which == "earlier")
+    assert "Finish its nights with the version that ingested them" in caught.value.remedy
