@@ -3,7 +3,7 @@
 ``python -m benchmarks.ledger [ADDRESS]``, with the address of an empty PostgreSQL database to measure that as well.
 
 * 10,000 Gaussian charges in seven sizes, one in a hundred given back: what they cost together and whether the budget
-  holds one more (what ``budget show`` and a reservation ask of an open transaction), and the same with opening the
+  holds one more (what ``ledger budget`` and a reservation ask of an open transaction), and the same with opening the
   ledger; against fetching the 10,000 rows' sizes, and against composing them with dp-accounting, equal ones grouped by
   hand. Medians of interleaved runs.
 * 3,650 nights of mixed kinds (Gaussian, every third Laplace, every seventh a sampled step of training): what each
@@ -126,7 +126,7 @@ def years(ledger: Ledger) -> None:
     """Print what 3,650 mixed nights cost to ask."""
     print(f"SQLite, {NIGHTS:,} mixed nights")
     print(f"  book and write them all   {seconds(lambda: fill(ledger, mixed())):.2f} s")
-    print(f"  budget show's question    {1e3 * seconds(lambda: ledger.budget('people')):.1f} ms")
+    print(f"  ledger budget's question  {1e3 * seconds(lambda: ledger.budget('people')):.1f} ms")
     print(f"  one more night reserved   {1e3 * seconds(lambda: reserve(ledger)):.0f} ms")
     print(f"  every line of a statement {seconds(lambda: statement(ledger.history())):.2f} s")
     print(f"  verify                    {seconds(ledger.verify):.2f} s")

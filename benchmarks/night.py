@@ -78,7 +78,7 @@ def configure(folder: Path, features: int, records: int, memory: float, of: str)
     delta = min(1e-7, 1.0 / (100.0 * records))  # above a hundredth of 1 / records, a plan warns or refuses
     text = CONFIG.format(delta=delta, records=records, features=features, memory=memory, cluster=of)
     (folder / "wide.toml").write_text(text)
-    if blockveil(folder, "budget", "set", "wide.toml", "--epsilon", "10", "--delta", "1e-5").wait():
+    if blockveil(folder, "ledger", "grant", "wide.toml", "--epsilon", "10", "--delta", "1e-5").wait():
         raise SystemExit("the budget was not granted")
 
 

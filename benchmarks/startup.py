@@ -20,11 +20,11 @@ COMMANDS = (
     "run",
     "ingest",
     "serve",
-    "worker",
+    "service worker",
     "ledger",
-    "budget",
+    "ledger grant",
     "report",
-    "mechanisms",
+    "study mechanisms",
     "audit",
     "study",
 )
@@ -52,7 +52,7 @@ def main() -> None:
     print(f"{'command':<24} {'wall':>8} {'CPU':>8} {'CPU over python -c pass':>26}")
     print(f"{'python -c pass':<24} {empty_wall:>6.2f} s {empty_cpu:>6.2f} s {1.0:>26.1f}")
     for name in COMMANDS:
-        wall, cpu = median("-c", PROGRAM, *([name] if name else []), "--help")
+        wall, cpu = median("-c", PROGRAM, *name.split(), "--help")
         print(f"{'blockveil ' + name + ' --help':<24} {wall:>6.2f} s {cpu:>6.2f} s {cpu / empty_cpu:>26.1f}")
 
 

@@ -64,7 +64,7 @@ def test_the_example_of_a_series_is_what_the_command_prints(tmp_path):
     text = re.search(r"```toml\n(neighbours.*?)```", PAGE, re.DOTALL).group(1)
     path = tmp_path / "events.toml"
     path.write_text(text)
-    printed = CliRunner().invoke(app, ["budget", "price", str(path), "--delta", "1e-5"]).output
+    printed = CliRunner().invoke(app, ["ledger", "price", str(path), "--delta", "1e-5"]).output
     shown = re.search(r"```\n(Events .*?)```", PAGE, re.DOTALL).group(1)
     assert [line.rstrip() for line in printed.splitlines()] == [line.rstrip() for line in shown.splitlines()]
 
@@ -75,7 +75,7 @@ def test_figures_that_two_processors_computed_are_shown_as_one(tmp_path, monkeyp
     path.write_text(re.search(r"```toml\n(neighbours.*?)```", PAGE, re.DOTALL).group(1))
     for mu in (0.504692, 0.504695):
         monkeypatch.setattr(budget_commands, "dominating", lambda _series, mu=mu: Dominating(mu, 9.03e-10))
-        shown.add(CliRunner().invoke(app, ["budget", "price", str(path), "--delta", "1e-5"]).output)
+        shown.add(CliRunner().invoke(app, ["ledger", "price", str(path), "--delta", "1e-5"]).output)
     (text,) = shown
     assert "mu 0.5047 and" in text
     assert "mu 0.5047 and" in PAGE

@@ -209,7 +209,7 @@ unit = { kind = "row", name = "one visit" }
 def test_without_extras_a_release_is_planned_granted_made_and_reported(light):
     for words in (
         ("plan", "people.toml"),
-        ("budget", "set", "people.toml", "--epsilon", "3", "--delta", "1e-5"),
+        ("ledger", "grant", "people.toml", "--epsilon", "3", "--delta", "1e-5"),
         ("run", "people.toml", "--date", "2026-11-20", "--no-prefect"),
         ("report", "releases/people/covariance/2026-11-20.json"),
         ("ledger", "verify", "people.toml"),

@@ -47,7 +47,7 @@ def test_the_tutorial_works_as_written_and_takes_nine_decisions(tmp_path, monkey
                 assert done.exit_code == 0, done.output
                 assert shows(wanted, done.stdout), (command, done.stdout)
                 ran.append(command.split()[0])
-    assert ran == ["init", "plan", "budget", "ingest", "run", "verify", "budget"]
+    assert ran == ["init", "plan", "ledger", "ingest", "run", "verify", "ledger"]
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import click
 from evidence import with_evidence
 from pydantic import BaseModel
 from sphinx.cmd.build import main as sphinx
@@ -142,21 +141,25 @@ def index() -> Iterator[str]:
 
 
 def commands() -> Iterator[str]:
-    """Every command with its parameters."""
+    """Every command with its parameters, under the headings of the help page."""
     yield "# Commands\n\n**What does each command take?** `blockveil COMMAND --help` shows the same at a terminal.\n"
     yield plain(get_command(app).help or "")
-    for name in COMMANDS:
-        yield from _command(f"blockveil {name}", load(name))
+    headings = dict.fromkeys(listed.heading for listed in COMMANDS.values())
+    for heading in headings:
+        yield f"\n## {heading}"
+        for name, listed in COMMANDS.items():
+            if listed.heading == heading:
+                yield from _command(f"blockveil {name}", load(name))
 
 
-def _command(called: str, command: click.Command) -> Iterator[str]:
-    if isinstance(command, click.Group) and len(command.commands) > 1:
-        for name, inner in command.commands.items():
-            yield from _command(f"{called} {name}", inner)
+def _command(called: str, command: Any) -> Iterator[str]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _command(f"{called} {name}", inner)
+    if hasattr(command, "commands"):
         return
-    yield f"\n## {called}\n\n{plain(command.help or '')}\n\n| parameter | meaning |\n|---|---|"
+    yield f"\n### {called}\n\n{plain(command.help or '')}\n\n| parameter | meaning |\n|---|---|"
     for parameter in command.params:
-        written = ", ".join(parameter.opts) if isinstance(parameter, click.Option) else str(parameter.name).upper()
+        written = ", ".join(parameter.opts) if parameter.param_type_name == "option" else str(parameter.name).upper()
         if parameter.name != "help":
             yield f"| `{written}` | {plain(getattr(parameter, 'help', None) or '')} |"
 

@@ -26,7 +26,7 @@ class CatalogueEntry:
     Attributes
     ----------
     name
-        As a config or ``blockveil mechanisms`` names it.
+        As a config or ``blockveil study mechanisms`` names it.
     title
         In words.
     status

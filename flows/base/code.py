@@ -53,6 +53,6 @@ def check(pinned: str | None) -> None:
         raise WrongVersion(
             f"This worker runs Blockveil {running()} and the deployment is pinned to {pinned or 'nothing'}",
             "A deployment runs the code that it was made with",
-            "Install the pinned version here, or review the new one and run `blockveil deploy` (or restart "
+            "Install the pinned version here, or review the new one and run `blockveil service deploy` (or restart "
             "`blockveil serve`) with it",
         )

@@ -1,4 +1,4 @@
-"""``blockveil approve``: an officer's signature under one release."""
+"""``blockveil ledger approve``: an officer's signature under one release."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def approve(
         raise LedgerError(
             f"Nobody has granted '{plan.config.release.account}' a budget yet",
             "An approval holds for one ledger, which has to be there",
-            "Let whoever may grant it run `blockveil budget set` first",
+            "Let whoever may grant it run `blockveil ledger grant` first",
         )
     made = signed_approval.sign(plan, ledger, parse_name("--name", name) or "", why, secret)
     asked = budgets.approval_needed(plan, ledger)

@@ -1,4 +1,4 @@
-"""``blockveil bounds``: from a config without bounds to a charged release of histograms, and from that to bounds."""
+"""``blockveil public bounds``: from a config without bounds to a release of histograms, and on to bounds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from typing import Annotated
 import typer
 
 from blockveil.flows.cli.common import Debug, Json, print_answer
-
-app = typer.Typer(
-    help="Learn the bounds of columns from a charged release: draft its config, then read it.", no_args_is_help=True
-)
 
 Wanted = Annotated[
     Path,
@@ -37,7 +33,6 @@ Outside = Annotated[
 ]
 
 
-@app.command()
 def draft(
     config: Wanted,
     output: Draft,
@@ -63,7 +58,7 @@ def draft(
     else:
         text, then = (
             bounds_draft.bounds_draft(config, share, powers),
-            "blockveil bounds read RELEASE --output FILE.toml",
+            "blockveil public bounds read RELEASE --output FILE.toml",
         )
     private_bounds.save_toml(text, output)
     rows = [
@@ -75,7 +70,6 @@ def draft(
     print_answer(rows, as_json)
 
 
-@app.command()
 def read(release: Release, output: Output, outside: Outside = 0.0, as_json: Json = False, debug: Debug = False) -> None:
     """Choose bounds from a release of histograms and write them. Public: the release was paid for."""
     del debug

@@ -1,4 +1,4 @@
-"""``blockveil budget``: grant, look at, forecast, split and price budgets."""
+"""``blockveil ledger grant``, ``budget`` and more: grant, look at, forecast, split and price budgets."""
 
 from __future__ import annotations
 
@@ -46,8 +46,6 @@ from blockveil.pipeline.plan.splitting import split as split_plans
 from blockveil.pipeline.releases import charged_steps, lost_ledger
 from blockveil.pipeline.releases.workspace import Workspace
 
-app = typer.Typer(help="Grant a data set's budget, see what is left of it and how long it lasts.", no_args_is_help=True)
-
 NAME = re.compile(NAME_PATTERN)
 
 ELSEWHERE = "elsewhere"
@@ -57,8 +55,7 @@ Configs = Annotated[list[Path], typer.Argument(help="Config files of the release
 EventsFile = Annotated[Path, typer.Argument(help="File of events, TOML.", show_default=False)]
 
 
-@app.command("set")
-def set_(
+def grant(
     config: Config,
     epsilon: Annotated[float, typer.Option(help="Epsilon of all releases together.", show_default=False)],
     delta: Annotated[
@@ -115,8 +112,7 @@ def set_(
     print_answer(budget_lines(status), as_json, in_numbers=budgets.in_numbers(status))
 
 
-@app.command()
-def show(config: Config, as_json: Json = False, debug: Debug = False) -> None:
+def budget(config: Config, as_json: Json = False, debug: Debug = False) -> None:
     """Show what the config's data set has spent, what is left, and how many more such releases fit."""
     del debug
     loaded = read_config(config)
@@ -132,7 +128,6 @@ def show(config: Config, as_json: Json = False, debug: Debug = False) -> None:
     print_answer(lines, as_json, in_numbers=budgets.in_numbers(status), nights_left=left)
 
 
-@app.command()
 def forecast(
     configs: Configs,
     until: Annotated[str | None, typer.Option(help="Date to last to, YYYY-MM-DD: how much noise that takes.")] = None,
@@ -193,7 +188,6 @@ def _plans(configs: list[Path], date: str | None) -> list[Plan]:
     return plans
 
 
-@app.command()
 def split(
     configs: Configs,
     date: Date = None,
@@ -246,7 +240,6 @@ def _hold(plans: tuple[Plan, ...]) -> None:
         raise
 
 
-@app.command()
 def price(
     events: EventsFile,
     delta: Annotated[float, typer.Option(help="Delta at which to state epsilon.", show_default=False)],
@@ -284,7 +277,6 @@ def _at_least(bound: float) -> str:
     return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(bound):g}"
 
 
-@app.command()
 def charge(
     config: Config,
     events: EventsFile,

@@ -1,4 +1,4 @@
-"""``blockveil certificate``: one page on a release, or on all releases of a period."""
+"""``blockveil export certificate``: one page on a release, or on all releases of a period."""
 
 from __future__ import annotations
 

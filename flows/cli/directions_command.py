@@ -1,4 +1,4 @@
-"""``blockveil directions``: from a paid-for release to the directions of later noise."""
+"""``blockveil public directions``: from a paid-for release to the directions of later noise."""
 
 from __future__ import annotations
 

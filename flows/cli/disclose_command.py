@@ -1,4 +1,4 @@
-"""``blockveil disclose``: a deployment as a record for a public registry."""
+"""``blockveil export disclosure``: a deployment as a record for a public registry."""
 
 from __future__ import annotations
 

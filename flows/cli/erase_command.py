@@ -1,4 +1,4 @@
-"""``blockveil erase``: takes units out of a store that grows."""
+"""``blockveil service erase``: takes units out of a store that grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``blockveil export``: the numbers of a release for other programs."""
+"""``blockveil export data``: the numbers of a release for other programs."""
 
 from __future__ import annotations
 

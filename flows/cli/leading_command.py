@@ -1,4 +1,4 @@
-"""``blockveil leading``: the leading directions of a released matrix of any size."""
+"""``blockveil public leading``: the leading directions of a released matrix of any size."""
 
 from __future__ import annotations
 

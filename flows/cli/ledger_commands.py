@@ -23,7 +23,7 @@ from blockveil.flows.cli.common import (
     read_config,
     say,
 )
-from blockveil.flows.cli.restored_commands import Address, AnyConfig, attest, lost_key, restored
+from blockveil.flows.cli.restored_commands import Address, AnyConfig
 from blockveil.pipeline.base import named_files
 from blockveil.pipeline.base.ed25519 import public_key, raw
 from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
@@ -39,13 +39,7 @@ from blockveil.pipeline.ledger.roles import role_sql
 from blockveil.pipeline.ledger.statement import Days, Line, statement
 from blockveil.pipeline.ledger.transfer import read_rows
 
-app = typer.Typer(help="Read and verify the ledger.", no_args_is_help=True)
-app.command()(restored)
-app.command()(attest)
-app.command()(lost_key)
 
-
-@app.command()
 def show(
     config: AnyConfig = None,
     ledger: Address = None,
@@ -108,7 +102,6 @@ def _state(line: Line) -> str:
     return line.state + failure + note if line.kind == "RESERVED" else line.kind
 
 
-@app.command()
 def verify(
     config: AnyConfig = None,
     ledger: Address = None,
@@ -180,7 +173,6 @@ def _kept_head(head: str | None, key: str | None) -> str | Head | None:
     return kept
 
 
-@app.command("head")
 def head_(
     config: AnyConfig = None,
     ledger: Address = None,
@@ -203,7 +195,6 @@ def head_(
         print_message(f"Head of {found.entries} entries written to {output}", as_json, written=output, **asdict(found))
 
 
-@app.command()
 def prove(
     config: Config,
     release_id: Annotated[str, typer.Argument(metavar="RELEASE", help="dataset/name/date", show_default=False)],
@@ -226,7 +217,6 @@ def prove(
         print_message(f"Proof of entry {found.sequence} written to {output}", as_json, written=output, **asdict(found))
 
 
-@app.command()
 def export(
     config: AnyConfig = None,
     ledger: Address = None,
@@ -272,7 +262,6 @@ def export(
     say(f"{count} {'events' if form == 'openlineage' else 'entries'} written to {output}")
 
 
-@app.command("import")
 def import_(
     source: Annotated[Path, typer.Argument(help="An export, JSON Lines or CSV.", show_default=False)],
     config: AnyConfig = None,
@@ -304,7 +293,6 @@ def _readable(source: Path) -> TextIO:
     raise StoreError(f'"{source}" cannot be read ({problem})', "An export is a file", "Correct the path")
 
 
-@app.command()
 def role(
     name: Annotated[str, typer.Argument(help="The PostgreSQL role; made where it is missing.", show_default=False)],
     budgets: Annotated[bool, typer.Option("--budgets", help="May also grant budgets.")] = False,
@@ -316,7 +304,6 @@ def role(
     print_message(role_sql(name, budgets=budgets), as_json, role=name)
 
 
-@app.command()
 def void(
     config: Config,
     release_id: Annotated[str, typer.Argument(help="dataset/name/date", show_default=False)],

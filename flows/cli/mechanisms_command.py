@@ -1,4 +1,4 @@
-"""``blockveil mechanisms``: what there is, and the guarantee that each really has."""
+"""``blockveil study mechanisms``: what there is, and the guarantee that each really has."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def mechanisms(
         raise ConfigError(
             f"There is no mechanism {name[:60]!r}",
             "A mechanism has one of the names that are listed",
-            "Run `blockveil mechanisms`",
+            "Run `blockveil study mechanisms`",
         )
     _explain(entry, epsilon, delta, as_json)
 

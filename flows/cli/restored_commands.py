@@ -1,4 +1,4 @@
-"""``blockveil ledger restored``, ``attest`` and ``lost-key``: what an operator states of a ledger."""
+"""``blockveil ledger admin restored``, ``attest`` and ``lost-key``: what an operator states of a ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``blockveil serve`` and ``deploy``: nights by the clock, on one machine or for a team's server."""
+"""``blockveil serve`` and ``service``: nights by the clock, on one machine or for a team's server."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def metrics(
             "Give another --port",
         )
     else:
-        say(f"Metrics: http://{host}:{port}/metrics, for who shows what `blockveil metrics --show-token` prints")
+        say(f"Metrics: http://{host}:{port}/metrics, for the token of `blockveil service metrics --show-token`")
         answering.thread.join()
         return
     raise failure

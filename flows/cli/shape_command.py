@@ -1,4 +1,4 @@
-"""``blockveil shape``, ``shape-of-list``: from a paid-for release, or a public list, to the public shape of records."""
+"""``blockveil public shape``, ``shape-of-list``: from a release, or a public list, to the shape of records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``blockveil site``: static pages of all releases."""
+"""``blockveil export site``: static pages of all releases."""
 
 from __future__ import annotations
 

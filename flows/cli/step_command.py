@@ -1,4 +1,4 @@
-"""``blockveil step``: from a released gradient to the next weights of a model."""
+"""``blockveil public step``: from a released gradient to the next weights of a model."""
 
 from __future__ import annotations
 

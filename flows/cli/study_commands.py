@@ -21,8 +21,6 @@ from blockveil.pipeline.study import moments as study_moments
 from blockveil.pipeline.study import pairs, sampling, training_findings
 from blockveil.pipeline.study import study_release as study
 
-app = typer.Typer(help="Study what no config can release; public data only.", no_args_is_help=True)
-
 Shape = Annotated[str, typer.Option(help="Shape of the answer, such as 89x89.")]
 Epsilon = Annotated[float, typer.Option(help="Claimed epsilon.")]
 Delta = Annotated[float, typer.Option(help="Claimed delta.")]
@@ -34,12 +32,6 @@ Output = Annotated[Path | None, typer.Option(help="New folder for a labelled dra
 Matrix = Annotated[Path | None, typer.Option(help="A public .npy matrix that the draw is added to; zeros without it.")]
 
 
-@app.callback()
-def studies() -> None:
-    """Study what no config can release: what is claimed, what holds, and labelled draws on public data."""
-
-
-@app.command()
 def r1smg(
     shape: Shape,
     epsilon: Epsilon,
@@ -61,7 +53,6 @@ def r1smg(
     print_answer(rows, as_json)
 
 
-@app.command()
 def wishart(
     features: Features,
     epsilon: Epsilon,
@@ -85,7 +76,6 @@ def wishart(
     print_answer(rows, as_json)
 
 
-@app.command(name="johnson-lindenstrauss")
 def johnson_lindenstrauss(
     records: Annotated[int, typer.Option(help="Number of records.", min=1)],
     features: Features,
@@ -114,7 +104,6 @@ def johnson_lindenstrauss(
     print_answer(lines, as_json)
 
 
-@app.command()
 def ppca(
     matrix: Annotated[Path, typer.Option(help="A public second moment (a sum over records), .npy.")],
     directions: Annotated[int, typer.Option(help="Number of directions.", min=1)],
@@ -139,7 +128,6 @@ def ppca(
     print_answer(rows, as_json)
 
 
-@app.command()
 def imgm(
     left: Annotated[Path, typer.Option(help="Factor U1 of the row covariance, .npy: a matrix, or a diagonal.")],
     right: Annotated[Path, typer.Option(help="Factor U2 of the column covariance, .npy: a matrix, or a diagonal.")],
@@ -158,7 +146,6 @@ def imgm(
     print_answer(found.rows(), as_json)
 
 
-@app.command(name="sampling")
 def sampled(
     epsilon: Epsilon,
     delta: Delta,
@@ -173,7 +160,6 @@ def sampled(
     print_answer(sampling.sampling_findings(_claim(epsilon, delta), rate, epochs, slack).rows(), as_json)
 
 
-@app.command(name="training")
 def trained(
     data: Annotated[Path, typer.Option(help="Public records, .npz with X and y (codes of classes).")],
     epsilon: Epsilon,

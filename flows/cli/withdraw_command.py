@@ -1,4 +1,4 @@
-"""``blockveil withdraw``: a release that proved wrong."""
+"""``blockveil ledger withdraw``: a release that proved wrong."""
 
 from __future__ import annotations
 

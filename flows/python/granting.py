@@ -46,7 +46,7 @@ class BudgetForecast:
         return tuple(ahead.lines(self.found))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; the same as ``blockveil budget forecast --json``."""
+        """Plain JSON values; the same as ``blockveil ledger forecast --json``."""
         return self.found.plain()
 
     def __str__(self) -> str:

@@ -101,7 +101,7 @@ def of_run() -> Deployed | None:
         raise NotReviewed(
             "This run was started by another worker than Blockveil's",
             "Runs of deployments are started by what looks them up in the reviewed folder",
-            "Start `blockveil serve`, or `blockveil worker` for a team's server, and no `prefect worker`",
+            "Start `blockveil serve`, or `blockveil service worker` for a team's server, and no `prefect worker`",
         )
     return found
 

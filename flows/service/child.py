@@ -1,4 +1,4 @@
-"""The process of one run, which `blockveil serve` and `blockveil worker` start by :mod:`.start_child`.
+"""The process of one run, which `blockveil serve` and `blockveil service worker` start by :mod:`.start_child`.
 
 It takes the number of the run from its environment, looks the run up in the reviewed folder, and runs the flow of this
 code that is meant. Nothing that a server names is imported, loaded or unpickled.

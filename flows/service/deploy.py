@@ -46,7 +46,7 @@ def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     for line in automations.install(loaded):
         tell(line)
-    tell(f"Start a worker on each machine: blockveil worker CONFIGS --pool {pool}")
+    tell(f"Start a worker on each machine: blockveil service worker CONFIGS --pool {pool}")
 
 
 def _make_pool(name: str) -> None:
@@ -61,7 +61,7 @@ def _make_pool(name: str) -> None:
     if found.type != POOL_TYPE:
         raise ConfigError(
             f"The work pool '{name}' is of type {found.type}",
-            f"Runs are started by `blockveil worker`, whose pools are of type {POOL_TYPE}: others obey the server",
+            f"Runs are started by `blockveil service worker`, with pools of type {POOL_TYPE}: others obey the server",
             "Name another pool in deployments.toml; it is made where it is missing",
         )
 

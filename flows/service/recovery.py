@@ -166,7 +166,7 @@ def _deployment(shown: dict[str, DeploymentResponse], night: NightSection) -> De
     raise ConfigError(
         f"'{night.config}' is not deployed on this server, or in a way that it cannot show",
         "Missed nights are caught up by their deployment",
-        "Run `blockveil deploy` first, or `blockveil serve`",
+        "Run `blockveil service deploy` first, or `blockveil serve`",
     )
 
 

@@ -106,7 +106,7 @@ def of_pool(pool: str, name: str, seconds: float) -> Find:
         await client.send_worker_heartbeat(pool, name, heartbeat_interval_seconds=seconds)
         with _healing(FlowRunFilter(state=_PLANNED), WorkPoolFilter(name=WorkPoolFilterName(any_=[pool]))):
             due = await client.get_scheduled_flow_runs_for_work_pool(pool, scheduled_before=before)
-        # One that is pinned to nothing was made by no `blockveil deploy`: it is started, and refused in words.
+        # One that is pinned to nothing was made by no `blockveil service deploy`: it is started, and refused in words.
         pins = {number: await _pin(client, number) for number in {each.flow_run.deployment_id for each in due}}
         here = code.installed() if due else ""  # what a process would run that is started now
         other = {number: pin for number, pin in pins.items() if pin and pin != here}

@@ -249,7 +249,17 @@ class SiteMaker:
     def _make(self, stamp: object) -> None:
         """Make the site in a process of its own, which gets no login and is ended with this service."""
         secret = (logins.SERVER, logins.CLIENT)
-        words = [sys.executable, "-P", "-c", _MAKE, "site", str(self._root), "--output", str(self._home / FOLDER)]
+        words = [
+            sys.executable,
+            "-P",
+            "-c",
+            _MAKE,
+            "export",
+            "site",
+            str(self._root),
+            "--output",
+            str(self._home / FOLDER),
+        ]
         words += [] if self._place is None else _sending(self._place, self._root)
         environment = {name: value for name, value in os.environ.items() if name not in secret}
         nothing = subprocess.DEVNULL
@@ -261,7 +271,7 @@ class SiteMaker:
         if process.returncode and not self._failed:  # reported once, and tried again
             done = "made" if self._place is None else "made or sent"
             _log.warning(
-                "The site of releases was not %s (exit code %s): try `blockveil site`", done, process.returncode
+                "The site of releases was not %s (exit code %s): try `blockveil export site`", done, process.returncode
             )
         self._failed = bool(process.returncode)
         if not self._failed:

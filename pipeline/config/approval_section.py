@@ -17,7 +17,7 @@ class ApprovalSection(Section):
     wait_hours: Annotated[Whole, Field(ge=1, le=720)] = 72
     """the hours that a run waits for a person; nothing is held meanwhile"""
     signed: Annotated[bool, Strict()] = False
-    """whether only an approval counts that one of the officers has signed with `blockveil approve`"""
+    """whether only an approval counts that one of the officers has signed with `blockveil ledger approve`"""
     officers: dict[Label, Reference] = Field(default_factory=dict)
     """names of those who may approve, each with "env:NAME" or "file:PATH" of an Ed25519 public key in PEM"""
     inbox: LocalPath = "approvals"

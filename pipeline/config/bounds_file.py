@@ -25,8 +25,8 @@ from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import parse_toml
 
 _MOST_BYTES = 64 * 2**20
-_RULE = "A file of bounds is what blockveil bounds read has written"
-_REMEDY = "Write it with blockveil bounds read, from a release that blockveil bounds draft begins"
+_RULE = "A file of bounds is what blockveil public bounds read has written"
+_REMEDY = "Write it with blockveil public bounds read, from a release that blockveil public bounds draft begins"
 _SHAPES = ("geometry", "left", "right")
 _NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 

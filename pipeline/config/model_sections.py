@@ -69,14 +69,14 @@ class ModelSection(Section):
                 "weights_sha256",
                 "missing" if self.weights else "given without weights",
                 "Weights are a file that is pinned by its digest",
-                "Give both; `sha256sum FILE`, `blockveil step` and `blockveil weights` print the digest",
+                "Give both; `sha256sum FILE`, `blockveil public step` and `blockveil public weights` print the digest",
             )
         if self.hidden_units is not None and self.weights is None:
             raise refusal(
                 "weights",
                 "missing",
                 "At zero weights all hidden units stay the same for ever",
-                "Give a file of random weights; `blockveil weights` makes one",
+                "Give a file of random weights; `blockveil public weights` makes one",
             )
 
 

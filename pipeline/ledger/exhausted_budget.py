@@ -57,7 +57,7 @@ def _reserve_first(budget: BudgetStatus, ticks: Ticks, part: Part | None) -> str
     reserve = math.ceil(pure / unit - 1e-6) * unit
     enough = replace(budget.cap, reserve=reserve).holds(after.ticks, after.charges)
     return (
-        f"Keep a reserve for them with `blockveil budget set --reserve {reserve:.6g}`"
+        f"Keep a reserve for them with `blockveil ledger grant --reserve {reserve:.6g}`"
         f"{'' if enough else ' and a larger epsilon'}, which may be chosen until another loss is charged"
     )
 
@@ -75,7 +75,7 @@ def _rule(
     if isinstance(charge, Loss) and charge.epsilon > 0.0 and ticks.pure == 0:
         return (
             f"Beside other releases a pure loss beyond the reserve, {cap.reserve:g} here, counts as the Gaussian loss "
-            "that covers it; a Gaussian mechanism costs less, and a new budget can keep one (`budget set --reserve`)"
+            "that covers it; a Gaussian mechanism costs less, and a new budget can keep one (`ledger grant --reserve`)"
         )
     return "All releases together stay within the budget, for ever and in each capped period"
 
@@ -88,6 +88,6 @@ def _fits(factor: float | None, grows: bool, period: PeriodStatus | None) -> str
         other = "release something else" if factor is None else "lower privacy.epsilon"
         return f"{noise}: {other}{wait}; no larger epsilon of the budget holds it"
     return (
-        f"{noise}: {'' if factor is None else 'lower privacy.epsilon, or '}raise the budget with `blockveil budget set`"
-        f"{wait}"
+        f"{noise}: {'' if factor is None else 'lower privacy.epsilon, or '}raise the budget with "
+        f"`blockveil ledger grant`{wait}"
     )

@@ -98,7 +98,7 @@ def require_budget(connection: sa.Connection, dataset: str, now: str) -> BudgetS
         raise LedgerError(
             f"'{dataset}' has no budget",
             "A person grants a budget before anything is released",
-            "Run `blockveil budget set CONFIG --epsilon E --delta D`",
+            "Run `blockveil ledger grant CONFIG --epsilon E --delta D`",
         )
     return found
 

@@ -311,8 +311,8 @@ def _damaged() -> StoreError:
     return StoreError(
         f"A ledger's mark in {folder()} is damaged",
         "It shows which charges this account has committed, so that an older ledger is noticed",
-        "Compare the ledger with its newest backup, move the mark away, and run `blockveil ledger attest` or "
-        "`blockveil ledger restored`",
+        "Compare the ledger with its newest backup, move the mark away, and run `blockveil ledger admin attest` or "
+        "`blockveil ledger admin restored`",
     )
 
 

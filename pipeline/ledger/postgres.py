@@ -84,7 +84,7 @@ class PostgresDatabase(Database):
         return LedgerError(
             "There is no ledger in the database",
             "Budget is granted by a person before anything is released",
-            "Run `blockveil budget set` as the database's owner; if there was a ledger, restore it first",
+            "Run `blockveil ledger grant` as the database's owner; if there was a ledger, restore it first",
         )
 
     @contextmanager
@@ -171,8 +171,8 @@ def _explain(error: sa.exc.DBAPIError) -> BlockveilError:
         return StoreError(
             "The ledger cannot be written",
             f"The role needs SELECT and INSERT on the ledger, on a server that accepts writes; {NOT_BOOKED}",
-            "Run what `blockveil ledger role` prints as the database's owner, use the primary server, or the owner's "
-            "role for what a role for runs may not do: budgets, withdrawals",
+            "Run what `blockveil ledger admin role` prints as the database's owner, use the primary server, or the "
+            "owner's role for what a role for runs may not do: budgets, withdrawals",
         )
     return LedgerError(
         f"The ledger's server refuses a statement (SQLSTATE {state or 'unknown'})",

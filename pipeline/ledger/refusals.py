@@ -78,7 +78,7 @@ def not_opened(release_id: str) -> LedgerError:
     return LedgerError(
         f"'{release_id}', which pays for this night, has not committed its charge",
         "A night that costs nothing needs a charge that stands",
-        f"Finish '{release_id}' first, or give it back with `blockveil ledger void` and run again",
+        f"Finish '{release_id}' first, or give it back with `blockveil ledger admin void` and run again",
     )
 
 
@@ -96,7 +96,7 @@ def older_copy(sequence: int) -> LedgerError:
     return LedgerError(
         f"Entry {sequence}, which this account saw last on this machine, is not in this ledger",
         "An older copy of a ledger has forgotten charges, and nights would be drawn a second time under them",
-        "Restore the newest copy. Where there is none, run `blockveil ledger restored CONFIG`, which "
+        "Restore the newest copy. Where there is none, run `blockveil ledger admin restored CONFIG`, which "
         "books what is missing and ends the series that were open",
     )
 
@@ -124,8 +124,8 @@ def no_mark() -> LedgerError:
     return LedgerError(
         "This account has never used this ledger on this machine, and the ledger has entries",
         "An older copy of a ledger has forgotten charges, and nothing here would show it",
-        "Run `blockveil ledger attest CONFIG --by NAME --why REASON` if no older copy was put back; else "
-        "`blockveil ledger restored CONFIG`",
+        "Run `blockveil ledger admin attest CONFIG --by NAME --why REASON` if no older copy was put back; else "
+        "`blockveil ledger admin restored CONFIG`",
     )
 
 
@@ -143,7 +143,7 @@ def no_entries() -> LedgerError:
     return LedgerError(
         "The ledger has no entries",
         "Nothing was spent before a budget was granted",
-        "If there was a ledger, restore it first; else run `blockveil budget set`",
+        "If there was a ledger, restore it first; else run `blockveil ledger grant`",
     )
 
 
@@ -189,7 +189,7 @@ def underpaid(release_id: str) -> LedgerError:
     return LedgerError(
         f"The charge of '{release_id}' is not what this release costs, or not of this budget or part of the records",
         "A release goes on only with a charge that pays for it",
-        "Run `blockveil ledger verify`, find who added the entry, and give it back with `blockveil ledger void`",
+        "Run `blockveil ledger verify`, find who added the entry, and give it back with `blockveil ledger admin void`",
     )
 
 

@@ -110,7 +110,7 @@ class Restored:
             lines.append(
                 "Nothing was booked: this account had not used this ledger on this machine, so what is missing is not "
                 "known here. Run this command on the machines that released, and book what no machine knows with "
-                "`blockveil budget charge`."
+                "`blockveil ledger charge`."
             )
         elif not self.booked:
             lines.append("No charge that this account knows was missing.")

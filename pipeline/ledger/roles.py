@@ -8,7 +8,7 @@ from blockveil.pipeline.base.errors import LedgerError
 
 _CHARGES = "kind IN ('RESERVED', 'COMMITTED', 'RELEASED', 'VOID', 'RENEWED', 'RESTORED', 'ATTESTED')"
 _GRANTS = """\
--- Run by the owner of the ledger's tables, for instance: blockveil ledger role {role} | psql "$OWNER_ADDRESS"
+-- Run by the owner of the ledger's tables, for instance: blockveil ledger admin role {role} | psql "$OWNER_ADDRESS"
 -- The role gets no password here; give it one with \\password {role}, or let it in by certificate.
 BEGIN;
 DO $$ BEGIN

@@ -87,7 +87,7 @@ class SqliteDatabase(Database):
         return LedgerError(
             f'There is no ledger "{self._path.name}"',
             "Budget is granted by a person before anything is released",
-            "Run `blockveil budget set`; if there was a ledger, restore it first",
+            "Run `blockveil ledger grant`; if there was a ledger, restore it first",
         )
 
     @contextmanager

@@ -51,7 +51,9 @@ def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto
         return Auto(_metric(config, chosen.minimise))
     declaration = chosen.declaration
     if declaration is None:
-        raise NotApplicable(f'"{chosen.kind}" declares no mechanism; choose one that `blockveil mechanisms` lists')
+        raise NotApplicable(
+            f'"{chosen.kind}" declares no mechanism; choose one that `blockveil study mechanisms` lists'
+        )
     arguments = {each.key: _argument(config, each) for each in declaration.parameters}
     mechanism: Mechanism | Exponential | Dawa = declaration.built(**arguments)
     return mechanism

@@ -169,7 +169,7 @@ def approver(plan: Plan, ledger: Ledger, typed: str | None, asked: ApprovalReque
 
 def remedy(plan: Plan) -> str:
     """What to do where a signature is missing."""
-    writes = "Let an officer run `blockveil approve`, and put what it writes into"
+    writes = "Let an officer run `blockveil ledger approve`, and put what it writes into"
     return f"{writes} {inbox(plan)}; a typed name does not count"
 
 

@@ -78,7 +78,7 @@ def describe(
     least, error = plan.least, plan.compared[0].error if plan.compared else None
     if least is not None and error is not None:
         rows.append(("Bound", bound_sentence(error, least, _beside(plan)) + _instead(plan, error / least)))
-    rows += [("Budget", "none granted yet: blockveil budget set")] if price is None else price.lines
+    rows += [("Budget", "none granted yet: blockveil ledger grant")] if price is None else price.lines
     return [*rows, *plan.effort.lines(rates)]
 
 

@@ -115,7 +115,7 @@ def private_bounds(release: Path, accepted: float = 0.0) -> PrivateBounds:
         raise ConfigError(
             "This release gives no bounds",
             'Bounds are chosen from a release of kind "column-histograms"',
-            "Draft one with blockveil bounds draft",
+            "Draft one with blockveil public bounds draft",
         )
     chosen = bounds_of(opened.arrays, opened.attributes, accepted)
     found = tuple((name, each) for name, each in chosen if each is not None)

@@ -58,7 +58,7 @@ class LedgerDigests:
                 "The key of what the ledger says of records is not in the key store",
                 "Without it nobody knows which records earlier nights were of",
                 "Restore the folder content of the key store, as it was after the last erasure. If no copy is left, "
-                "run `blockveil ledger lost-key CONFIG --by NAME --why REASON`, which ends the series that were begun",
+                "run `blockveil ledger admin lost-key CONFIG --by NAME --why REASON`, which ends open series",
             )
         return cls(key, renewals)
 
@@ -120,7 +120,7 @@ class LedgerDigests:
             raise DataError(
                 "Some of the records with which this night began were erased",
                 "A night is finished with the records that its charge is for, or not at all",
-                "Give its charge back with `blockveil ledger void` if it is RESERVED, and run again; if it is "
+                "Give its charge back with `blockveil ledger admin void` if it is RESERVED, and run again; if it is "
                 "COMMITTED, release another date",
             )
 

@@ -36,7 +36,7 @@ def require_paid(loaded: LoadedConfig, ledger: Ledger) -> None:
             raise ConfigError(
                 f"query.{key}.bounds: the file is of another release {shape.bounds_release} than the ledger's",
                 "A file of bounds states the content of the release that paid for them",
-                "Write it again with blockveil bounds read, from the release that this ledger charged",
+                "Write it again with blockveil public bounds read, from the release that this ledger charged",
             )
         if any(each.kind == WITHDRAWN for each in history):
             raise ConfigError(

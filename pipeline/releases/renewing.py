@@ -154,7 +154,7 @@ class _OpenedLedger:
             return  # published, and only its entry is missing, or its key is lost: no records finish it
         remedy = f"Run the config of '{reserved.release_id}' for its date again, which costs nothing more"
         if state is State.RESERVED:
-            remedy += f", or give its charge back with `blockveil ledger void CONFIG {reserved.release_id}`"
+            remedy += f", or give its charge back with `blockveil ledger admin void CONFIG {reserved.release_id}`"
         raise LedgerError(
             f"'{reserved.release_id}' began with records that are to be erased, and is {state}",
             "A night is finished with the records that its charge is for",

@@ -59,7 +59,7 @@ class NextSteps:
     def _grant(self, config: str) -> tuple[str, str]:
         """The grant, for the release whose config it names."""
         delta = self.answers.delta if self.earlier is None else self.earlier.cap.delta
-        command = f"blockveil budget set {config} --epsilon {self.epsilon:g} --delta {delta:g}"
+        command = f"blockveil ledger grant {config} --epsilon {self.epsilon:g} --delta {delta:g}"
         if self.earlier is not None:
             return command, f"raises the promise from epsilon {self.earlier.cap.epsilon:g}, so that both fit"
         once = self.answers.every == "once"
@@ -80,7 +80,7 @@ class NextSteps:
                 "finds the bounds, and is charged for them",
             ),
             (
-                f"blockveil bounds read {shlex.quote(str(released))} --output {written}",
+                f"blockveil public bounds read {shlex.quote(str(released))} --output {written}",
                 f"writes them for {place.release}",
             ),
         ]

@@ -173,7 +173,7 @@ def find_bounds_text(answers: Answers, share: float, place: Place = FIRST) -> st
     )
     return _joined(
         f"# Where do the values lie whose bounds nobody knows? It is released once and takes {100.0 * share:g} % of mu "
-        f"squared\n# of the promise. `blockveil bounds read` makes the bounds of {place.release} from it.",
+        f"squared\n# of the promise. `blockveil public bounds read` makes the bounds of {place.release} from it.",
         _table(
             "release", {"dataset": answers.dataset, "name": f"{place.named(answers)}-bounds", "budget": place.budget}
         ),

@@ -111,12 +111,12 @@ def commands(config, conductor, folder):
     later = [(path.name, path.stem.removeprefix("arrive-")) for path in sorted(Path().glob(ARRIVALS))]
     return [
         ["plan", config, "--date", NIGHT, "--json"],
-        ["budget", "set", config, *grant],
+        ["ledger", "grant", config, *grant],
         [*run, NIGHT, "--debug"],
         *([[*run, NIGHT]] if plain and again else []),  # a process has one temporary server
         *(step for name, date in later for step in ([name], [*run, date, "--debug"])),
         *([["plan", config, "--date", later[-1][1]]] if later else []),
-        ["budget", "show", config],
+        ["ledger", "budget", config],
         ["ledger", "show", config, "--all"],
         ["ledger", "export", config, "--format", "openlineage"],
         *([["report", "people/covariance/" + NIGHT, "--config", config, "--output", "page.html"]] if again else []),

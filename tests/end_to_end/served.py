@@ -206,7 +206,9 @@ def worker_of(team, folder, home, command=COMMAND, **environment):
     log = home / "worker.log"
     said = log.stat().st_size if log.exists() else 0
     told = {"PREFECT_API_URL": f"{team.url}/api", "PREFECT_API_AUTH_STRING": team.login, **environment}
-    with _started([*command, "worker", str(folder)], home, int(team.url.rpartition(":")[2]), log, told) as served:
+    with _started(
+        [*command, "service", "worker", str(folder)], home, int(team.url.rpartition(":")[2]), log, told
+    ) as served:
         served.login = team.login
         served.wait(lambda: "Starting the runs" in log.read_text()[said:], "the worker does not start")
         yield served
@@ -223,13 +225,13 @@ def spoken_to(address, known, **more):
 
 
 def deploy(folder, address, known, **more):
-    """Call ``blockveil deploy`` in this process; its errors are raised as they are."""
+    """Call ``blockveil service deploy`` in this process; its errors are raised as they are."""
     from typer.testing import CliRunner
 
     from blockveil.flows.cli import app
 
     with spoken_to(address, known, **more):
-        return CliRunner().invoke(app, ["deploy", str(folder)], catch_exceptions=False)
+        return CliRunner().invoke(app, ["service", "deploy", str(folder)], catch_exceptions=False)
 
 
 def kill_all(process):

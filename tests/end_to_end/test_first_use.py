@@ -117,7 +117,7 @@ def test_a_first_worker_and_a_run_of_it_look_up_nobody(tmp_path, first_day):
     with server_alone(tmp_path / "served") as served:
         deploy(tmp_path, served.url, served.login)
         known = {name: served.client[name] for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING")}
-        words = [BLOCKVEIL, "worker", str(tmp_path)]
+        words = [BLOCKVEIL, "service", "worker", str(tmp_path)]
         with watched.on_a_terminal(words, {**environment, **known}, tmp_path) as (process, read):
             served.run("release/people", logical_date="2026-11-20")
             watched.until(lambda _: any(loaded.output_root.glob("*/*/*.html")), process, read, "it releases nothing")

@@ -62,19 +62,19 @@ shell("cp", "-r", "releases", "small/releases")
 for name in ("people.toml", "signed.toml"):
     path = folder / name
     path.write_text(path.read_text().replace('"releases"', '"small/releases"'))
-assert blockveil("site", ".", "--output", "small/site").returncode == 0
+assert blockveil("export", "site", ".", "--output", "small/site").returncode == 0
 for name, (words, ending) in writers.items():
     (small / f"{name}{ending}").write_bytes(b"old")
 loaded = load_config(folder / "people.toml")
-withdrawal = ["withdraw", "people.toml", night, "--reason", "wrong"]
+withdrawal = ["ledger", "withdraw", "people.toml", night, "--reason", "wrong"]
 closing = ["ledger", "export", "people.toml", "--output", "small/closed.jsonl", "--close-for", "sqlite:///elsewhere.db"]
 
 def all_refused(reason):
     for name, (words, ending) in writers.items():
         for place in (f"{name}{ending}", f"new{ending}"):
             refused([*words.split(), f"small/{place}"], reason)
-    refused(["site", ".", "--output", "small/another"], reason)
-    refused(["export", night, "--config", "people.toml", "--format", "csv", "--output", "small/tables"], reason)
+    refused(["export", "site", ".", "--output", "small/another"], reason)
+    refused(["export", "data", night, "--config", "people.toml", "--format", "csv", "--output", "small/tables"], reason)
 
 fill()
 all_refused("the disk or quota is full")
@@ -83,13 +83,13 @@ all_refused("the file system is read-only")
 refused(withdrawal, "the file system is read-only")
 shell("mount", "-o", "remount,rw", str(small))
 refused(withdrawal, "the disk or quota is full")
-refused(["site", ".", "--output", "small/site"], "the disk or quota is full")
+refused(["export", "site", ".", "--output", "small/site"], "the disk or quota is full")
 refused(closing, "the disk or quota is full")
 
 # Nothing is lost: once there is space, asking again ends what was begun, and is booked once.
 (small / "filler").unlink()
 assert blockveil(*withdrawal).returncode == 0
-assert blockveil("site", ".", "--output", "small/site").returncode == 0
+assert blockveil("export", "site", ".", "--output", "small/site").returncode == 0
 found = blockveil(*closing)
 assert found.returncode == 0, found.stderr
 kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history()]

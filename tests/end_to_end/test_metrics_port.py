@@ -1,4 +1,4 @@
-"""The port of ``blockveil metrics``: what a stranger makes of it, and what the holder of its token sees."""
+"""The port of ``blockveil service metrics``: what a stranger makes of it, and what the holder of its token sees."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def metrics(folder):
     home.mkdir(mode=0o700)
     environment = {**os.environ, "PREFECT_HOME": str(home)}
     with log.open("wb") as said:
-        words = [*COMMAND, "metrics", str(folder), "--port", str(port)]
+        words = [*COMMAND, "service", "metrics", str(folder), "--port", str(port)]
         process = subprocess.Popen(words, env=environment, stdout=said, stderr=said)
     try:
         end = time.monotonic() + PATIENCE

@@ -412,7 +412,7 @@ def worker(folder, home, url, log, called_in, blockveil=BIN / "blockveil"):
     with (
         log.open("wb") as said,
         subprocess.Popen(
-            [str(blockveil), "worker", str(folder)],
+            [str(blockveil), "service", "worker", str(folder)],
             cwd=called_in,
             env={**environment, "PREFECT_WORKER_QUERY_SECONDS": "1"},
             stdout=said,

@@ -111,7 +111,7 @@ def test_its_mechanism_is_listed_as_unvetted_and_audited(toy):
     claim = ("--epsilon", "0.9", "--delta", "1e-5", "--trials", "2000")
     (code, listed), whole, mutant = blockveil(
         toy,
-        ("mechanisms",),
+        ("study", "mechanisms"),
         ("audit", "toy-cautious", *claim),
         ("audit", "toy-cautious", *claim, "--mutant", "unclipped"),
     )
@@ -124,7 +124,7 @@ def test_its_mechanism_is_listed_as_unvetted_and_audited(toy):
     assert mutant[0] == 10, mutant[1]
 
 
-GRANT = ("budget", "set", "people.toml", "--epsilon", "3", "--delta", "1e-5")
+GRANT = ("ledger", "grant", "people.toml", "--epsilon", "3", "--delta", "1e-5")
 
 
 @pytest.mark.slow

@@ -295,9 +295,9 @@ def test_all_sockets_of_a_worker_and_of_a_run_of_it_refuse_another_account(tmp_p
     loaded = site(tmp_path)
     # A server alone: a service on it would look for runs too, and on a slow machine take the one that the worker shall.
     with server_alone(tmp_path / "home") as served:
-        subprocess.run([*BLOCKVEIL, "deploy", str(tmp_path)], env=served.client, check=True, timeout=600)
+        subprocess.run([*BLOCKVEIL, "service", "deploy", str(tmp_path)], env=served.client, check=True, timeout=600)
         night = Night(loaded, lambda: True, lambda: served.run("release/people", logical_date="2026-11-20"))
-        words, own = ["worker", str(tmp_path)], tmp_path / "own"
+        words, own = ["service", "worker", str(tmp_path)], tmp_path / "own"
         own.mkdir()
         watched(
             words,
@@ -334,8 +334,8 @@ def test_a_server_is_asked_again_until_it_is_ready(ready, expected):
     [
         (SILENT, "python start_child", True),
         (DEAF, "python start_child", True),
-        ({**DEAF, "closes": False}, "bin/blockveil worker configs", True),
-        (DEAF, "bin/blockveil worker configs", False),
+        ({**DEAF, "closes": False}, "bin/blockveil service worker configs", True),
+        (DEAF, "bin/blockveil service worker configs", False),
         (REFUSAL, "python start_child", False),
         ({"dask": ["ran code as 0"], "wants": None}, "python start_child", False),
     ],
@@ -362,7 +362,7 @@ def test_a_process_shows_its_files_to_its_own_account_alone_and_none_once_it_has
 
 def test_metrics_refuse_whoever_lacks_their_token(tmp_path, routes):
     site(tmp_path)
-    words = ["metrics", str(tmp_path), "--port", str(free_port())]
+    words = ["service", "metrics", str(tmp_path), "--port", str(free_port())]
     shown = watched(words, tmp_path, routes, {"metrics": 1}, lambda: not (tmp_path / "gate").exists())
     token = (tmp_path / "home" / "blockveil-metrics-token").read_text().strip()
     assert token not in shown

@@ -227,10 +227,10 @@ def test_the_commands_of_the_units_release_a_night_on_an_encrypted_cluster_with_
                 check=False,
             )
 
-        deployed = tool(*COMMAND, "deploy", str(configs))
+        deployed = tool(*COMMAND, "service", "deploy", str(configs))
         assert deployed.returncode == 0, deployed.stderr
         assert "release/people: 30 2 * * * Europe/Berlin" in deployed.stdout
-        again = tool(*COMMAND, "deploy", str(configs))
+        again = tool(*COMMAND, "service", "deploy", str(configs))
         assert again.returncode == 0, again.stderr
         topology.start("worker", tmp_path / "worker.log", **client)
         night = (
@@ -246,7 +246,9 @@ def test_the_commands_of_the_units_release_a_night_on_an_encrypted_cluster_with_
         assert refused.returncode == 1
         assert "finished in state 'LedgerProblem'" in refused.stdout
         known = {"XDG_STATE_HOME": str(state / "state")}
-        attested = tool(*COMMAND, "ledger", "attest", str(path), "--by", "J. Doe", "--why", "a new worker", **known)
+        attested = tool(
+            *COMMAND, "ledger", "admin", "attest", str(path), "--by", "J. Doe", "--why", "a new worker", **known
+        )
         assert attested.returncode == 0, attested.stderr
         done = tool(*night)
         assert done.returncode == 0, done.stdout + done.stderr + (tmp_path / "worker.log").read_text()[-3000:]

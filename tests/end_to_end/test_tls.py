@@ -61,7 +61,7 @@ def test_a_worker_releases_a_night_over_tls_and_who_does_not_know_authority_or_p
     with (
         (tmp_path / "worker.log").open("wb") as log,
         subprocess.Popen(
-            [*COMMAND, "worker", str(loaded.base)],
+            [*COMMAND, "service", "worker", str(loaded.base)],
             env=client,
             stdout=log,
             stderr=log,

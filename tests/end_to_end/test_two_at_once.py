@@ -12,10 +12,10 @@ from blockveil.pipeline.ledger import Ledger
 from tests.flows.cli.test_named_places import NIGHT, prepare
 
 BOTH = {
-    "certificate": f"certificate {NIGHT} --config people.toml --output small/certificate.html",
-    "approve": "approve signed.toml --date 2026-11-21 --key file:officer.pem --name Ann --why due --output small/ann",
-    "site": "site . --output small/site",
-    "withdraw": f"withdraw people.toml {NIGHT} --reason wrong",
+    "certificate": f"export certificate {NIGHT} --config people.toml --output small/certificate.html",
+    "approve": "ledger approve signed.toml --date 2026-11-21 --key file:officer.pem --name A --why so --output small/a",
+    "site": "export site . --output small/site",
+    "withdraw": f"ledger withdraw people.toml {NIGHT} --reason wrong",
 }
 CALL = """
 import sys, time
@@ -31,7 +31,7 @@ def whole(folder, name):
         text = (folder / "small" / "certificate.html").read_text()
         assert text.rstrip().endswith("</html>")
     elif name == "approve":
-        assert json.loads((folder / "small" / "ann").read_text())["name"] == "Ann"
+        assert json.loads((folder / "small" / "a").read_text())["name"] == "A"
     elif name == "site":
         pages = json.loads((folder / "small" / "site" / "pages.json").read_text())
         assert all((folder / "small" / "site" / each).is_file() for each in pages)

@@ -152,7 +152,7 @@ def test_an_installed_package_serves_a_night(installed, strange, nights, tmp_pat
 def test_a_worker_of_an_installed_package_makes_a_run_of_a_team(installed, strange, nights, tmp_path):
     home, blockveil = tmp_path / "home", installed / "blockveil"
     with server_alone(home) as team:
-        run(blockveil, "deploy", tmp_path, PREFECT_HOME=home, PREFECT_API_URL=f"{team.url}/api")
+        run(blockveil, "service", "deploy", tmp_path, PREFECT_HOME=home, PREFECT_API_URL=f"{team.url}/api")
         log = tmp_path / "worker.log"
         with worker(tmp_path, home, team.url, log, called_in=strange.parent, blockveil=blockveil):
             state = team.state(team.run("release/people", logical_date="2026-11-20"))

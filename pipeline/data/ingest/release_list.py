@@ -74,7 +74,7 @@ def require_erased(target: Path) -> None:
         raise StoreError(
             f'An erasure of units from "{target.name}" is unfinished',
             "Until it is finished the ledger may know other digests of the records than the store has",
-            "Run `blockveil erase` again, with the same config and units",
+            "Run `blockveil service erase` again, with the same config and units",
         )
 
 
@@ -107,5 +107,5 @@ def _of_another_account(target: Path, owner: int) -> StoreError:
         f'"{target.name}" grows, and account number {owner} ingests it',
         "An erasure by that account must find the ledger of every release, and none begins while it is unfinished",
         "Run as that account, or let the release read a copy of the store and name its config with "
-        "`blockveil erase --release CONFIG`",
+        "`blockveil service erase --release CONFIG`",
     )

@@ -119,7 +119,7 @@ def changed(shown: str, what: str) -> DataError:
         f"{shown} was changed since its rows were stored, by a commit that {what}",
         "A store grows by a table to which rows are appended, and which may be compacted; what is stored never changes",
         "Ingest the table into another store. To erase units, take in what was appended, delete them in the table, "
-        "and run blockveil erase before anything else",
+        "and run blockveil service erase before anything else",
     )
 
 

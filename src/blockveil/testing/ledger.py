@@ -213,7 +213,7 @@ class LedgerContract:
         reserve(ledger, "1")
         with pytest.raises(BudgetExhausted) as caught:
             reserve(ledger, "2")
-        for words in ("asked epsilon 0.83", "left epsilon 0.5", "of 1 ", "blockveil budget set"):
+        for words in ("asked epsilon 0.83", "left epsilon 0.5", "of 1 ", "blockveil ledger grant"):
             assert words in str(caught.value)
         assert len(ledger.history()) == 2
 

@@ -51,7 +51,7 @@ def test_the_collector_is_off_while_something_is_imported_and_then_as_it_was(bef
 def test_a_command_is_imported_so(monkeypatch):
     seen, import_module = [], commands.import_module
     monkeypatch.setattr(commands, "import_module", lambda name: seen.append(gc.isenabled()) or import_module(name))
-    commands.load("mechanisms")
+    commands.load("plan")
     assert (seen, gc.isenabled()) == ([False], True)
 
 

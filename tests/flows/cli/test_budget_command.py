@@ -1,4 +1,4 @@
-"""``blockveil budget``: forecast, split and price, as a person uses them."""
+"""``blockveil ledger budget``: forecast, split and price, as a person uses them."""
 
 import json
 from datetime import date, timedelta
@@ -21,7 +21,7 @@ def people(tmp_path):
 
 
 def run(*words):
-    return RUN.invoke(app, ["budget", *map(str, words)])
+    return RUN.invoke(app, ["ledger", *map(str, words)])
 
 
 def shared(loaded, name, share):
@@ -104,7 +104,7 @@ def test_what_officers_have_signed_is_held_and_else_they_are_asked_for(people, t
     assert refused.exit_code == 11
     assert "a typed name does not count" in refused.remedy
     signing = ("--key", f"file:{tmp_path / 'officer.pem'}", "--name", "Ann", "--why", "two releases")
-    signed = RUN.invoke(app, ["approve", str(path), "--date", "2026-11-20", *signing])
+    signed = RUN.invoke(app, ["ledger", "approve", str(path), "--date", "2026-11-20", *signing])
     assert signed.exit_code == 0, signed.output
     assert run(*words).exit_code == 0
     assert Ledger(people.ledger_url).find("people/first/2026-11-20").approval.name == "Ann"

@@ -1,4 +1,4 @@
-"""``blockveil certificate``: one page whose every claim a reader can check, and none for what does not hold."""
+"""``blockveil export certificate``: one page whose every claim a reader can check, and none for what does not hold."""
 
 import html
 import json
@@ -51,7 +51,7 @@ def pointer(loaded, night):
 
 
 def certificate(*words):
-    done = CliRunner().invoke(app, ["certificate", *map(str, words), "--json"])
+    done = CliRunner().invoke(app, ["export", "certificate", *map(str, words), "--json"])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -135,12 +135,13 @@ def test_what_was_withdrawn_changed_or_paid_for_elsewhere_gets_no_page(people, t
 
 
 @pytest.mark.parametrize(
-    ("command", "remedy"), [("certificate", f'Choose among "people/covariance/{SECOND}'), ("verify", "date and name")]
+    ("command", "remedy"),
+    [("export certificate", f'Choose among "people/covariance/{SECOND}'), ("verify", "date and name")],
 )
 def test_of_a_night_that_does_not_exist_it_is_said_that_there_is_no_such_release(people, command, remedy):
     missing = str(pointer(people, "2030-01-01"))
     asked = [missing] if command == "verify" else ["people/covariance/2030-01-01", "--config", str(people.path)]
-    done = CliRunner().invoke(app, [command, *asked])
+    done = CliRunner().invoke(app, [*command.split(), *asked])
     assert isinstance(done.exception, StoreError)
     assert done.exception.exit_code == 7
     # A long path is cut in the middle.

@@ -140,7 +140,7 @@ def test_an_exhausted_budget_ends_with_code_three(tmp_path, prefect, monkeypatch
     loaded = support.prepare(tmp_path, budget=0.2)
     message = refusal(blockveil("run", loaded.path, *how), 3)
     assert "left epsilon" in message
-    assert "budget set" in message
+    assert "ledger grant" in message
     assert not [path for path in loaded.output_root.rglob("*") if not path.is_dir()]
     assert [entry.kind for entry in Ledger(loaded.ledger_url).history()] == ["BUDGET"]
     assert KeyStore(loaded.keys_root).list() == []
@@ -217,7 +217,7 @@ def test_changed_data_under_the_same_name_ends_with_code_five(people, tmp_path):
 def test_a_run_without_a_budget_ends_with_code_six_and_says_how_to_grant_one(tmp_path):
     support.write_records(tmp_path, support.records())
     path = support.write_config(tmp_path)
-    assert "budget set" in refusal(blockveil("run", path, "--no-prefect"), 6)
+    assert "ledger grant" in refusal(blockveil("run", path, "--no-prefect"), 6)
 
 
 def test_a_missing_store_ends_with_code_seven(people, tmp_path):
@@ -234,7 +234,7 @@ def test_debug_shows_the_traceback(people):
 
 def test_budget_and_ledger_commands_read_like_a_statement(people, tmp_path):
     blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
-    shown = blockveil("budget", "show", people.path).stdout
+    shown = blockveil("ledger", "budget", people.path).stdout
     assert "by 1 release" in shown
     assert "more releases like this one" in shown
     statement = blockveil("ledger", "show", people.path).stdout
@@ -287,9 +287,9 @@ def test_a_statement_shows_what_was_given_back(people):
 
 def test_a_budget_is_set_and_not_below_what_is_spent(people):
     blockveil("run", people.path, "--no-prefect")
-    assert blockveil("budget", "set", people.path, "--epsilon", "5", "--delta", "1e-5").returncode == 0
+    assert blockveil("ledger", "grant", people.path, "--epsilon", "5", "--delta", "1e-5").returncode == 0
     assert Ledger(people.ledger_url).budget("people").epsilon == 5
-    assert "below what" in refusal(blockveil("budget", "set", people.path, "--epsilon", "0.1", "--delta", "1e-5"), 6)
+    assert "below what" in refusal(blockveil("ledger", "grant", people.path, "--epsilon", "0.1", "--delta", "1e-5"), 6)
 
 
 def test_a_dead_reservation_is_given_back_by_hand_and_a_release_is_not(people):
@@ -297,11 +297,11 @@ def test_a_dead_reservation_is_given_back_by_hand_and_a_release_is_not(people):
 
     warm.run(KILL, str(people.path), "after reserve")
     assert Ledger(people.ledger_url).budget("people").charges == 1
-    done = blockveil("ledger", "void", people.path, "people/covariance/2026-11-20")
+    done = blockveil("ledger", "admin", "void", people.path, "people/covariance/2026-11-20")
     assert "given back" in done.stdout
     assert Ledger(people.ledger_url).budget("people").spent_mu == 0
     blockveil("run", people.path, "--no-prefect", "--date", "2026-11-20")
-    refusal(blockveil("ledger", "void", people.path, "people/covariance/2026-11-20"), 6)
+    refusal(blockveil("ledger", "admin", "void", people.path, "people/covariance/2026-11-20"), 6)
 
 
 def test_help_documents_the_exit_codes():

@@ -1,4 +1,4 @@
-"""``blockveil erase``: units come from a file, and no output that is kept says what was there."""
+"""``blockveil service erase``: units come from a file, and no output that is kept says what was there."""
 
 import json
 
@@ -23,7 +23,7 @@ def config(tmp_path):
 
 
 def erase(*words, **keys):
-    return CliRunner().invoke(app, ["erase", *map(str, words)], **keys)
+    return CliRunner().invoke(app, ["service", "erase", *map(str, words)], **keys)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])

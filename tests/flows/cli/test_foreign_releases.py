@@ -32,8 +32,8 @@ pointer = release.with_name(release.name[:10] + ".json")
 readers = [
     ("verify", str(root)), ("verify", str(release)),
     ("report", str(release), "--output", str(output / "report.html")),
-    ("export", str(release), "--format", "csv", "--output", str(output / "csv")),
-    ("certificate", str(pointer), "--output", str(output / "certificate.html")),
+    ("export", "data", str(release), "--format", "csv", "--output", str(output / "csv")),
+    ("export", "certificate", str(pointer), "--output", str(output / "certificate.html")),
     ("site", str(root), "--output", str(output / "site")),
 ]
 for words in readers:

@@ -64,7 +64,7 @@ def test_somebody_answers_and_releases_by_the_commands_that_are_shown(visits):
     assert "protected ten times less" in shown, "help was asked for"
     assert "p17" not in shown
     commands = [line.split("#")[0].split() for line in shown.splitlines() if line.strip().startswith("blockveil ")]
-    assert [words[1] for words in commands] == ["ingest", "plan", "budget", "run", "verify", "serve"]
+    assert [words[1] for words in commands] == ["ingest", "plan", "ledger", "run", "verify", "serve"]
     for words in commands[:5]:
         blockveil(*words[1:])
     (released,) = (visits / "visits" / "releases").rglob("*.zarr")

@@ -25,9 +25,9 @@ from tests.pipeline.verification.test_signed_releases import key_file
 
 WITHOUT = {
     "serve": "it runs until it is stopped",
-    "deploy": "it registers, and says what it does line by line",
-    "worker": "it runs until it is stopped",
-    "metrics": "it runs until it is stopped, and answers in the form of Prometheus",
+    "service deploy": "it registers, and says what it does line by line",
+    "service worker": "it runs until it is stopped",
+    "service metrics": "it runs until it is stopped, and answers in the form of Prometheus",
     "demo": "it is for a person who looks at the product for the first time",
     "ledger export": "--format says in which form it writes",
 }
@@ -35,12 +35,14 @@ WITHOUT = {
 
 
 def commands():
-    for name in COMMANDS:
-        found = load(name)
-        if hasattr(found, "commands"):
-            yield from ((f"{name} {each}", command) for each, command in found.commands.items())
-        else:
+    def below(name, found):
+        if not hasattr(found, "commands"):
             yield name, found
+        for each, command in getattr(found, "commands", {}).items():
+            yield from below(f"{name} {each}", command)
+
+    for name in COMMANDS:
+        yield from below(name, load(name))
 
 
 @pytest.mark.parametrize(("name", "command"), [pytest.param(*each, id=each[0]) for each in commands()])
@@ -85,39 +87,39 @@ CALLS = [
     "run people.toml --no-prefect --date 2026-11-20",
     "report people/covariance/2026-11-20 --config people.toml",
     "report people/covariance/2026-11-21 --against people/covariance/2026-11-20 --config people.toml",
-    "export people/covariance/2026-11-20 --config people.toml --format csv --output tables",
-    "site . --output site",
-    "step gradient --examples 1500 --rate 8 --output step.npz",
-    "weights --inputs 3 --outputs 2 --seed 7 --output weights.npz",
-    "prune . --keep-days 36500",
-    "catch-up .",
-    "mechanisms",
-    "mechanisms gaussian",
-    "mechanisms auto",
+    "export data people/covariance/2026-11-20 --config people.toml --format csv --output tables",
+    "export site . --output site",
+    "public step gradient --examples 1500 --rate 8 --output step.npz",
+    "public weights --inputs 3 --outputs 2 --seed 7 --output weights.npz",
+    "service prune . --keep-days 36500",
+    "service catch-up .",
+    "study mechanisms",
+    "study mechanisms gaussian",
+    "study mechanisms auto",
     "audit gaussian --epsilon 1 --delta 1e-5 --trials 400",
-    "bounds draft people.toml --output drafted.toml",
-    "shape releases/people/covariance/2026-11-20.json --output shape.npy",
-    "shape-of-list list.csv --output list.npy",
-    "directions releases/people/covariance/2026-11-20.json --output directions.npy",
-    "leading people/covariance/2026-11-20 --config people.toml --count 2 --output leading.npz --picture leading.svg",
+    "public bounds draft people.toml --output drafted.toml",
+    "public shape releases/people/covariance/2026-11-20.json --output shape.npy",
+    "public shape-of-list list.csv --output list.npy",
+    "public directions releases/people/covariance/2026-11-20.json --output directions.npy",
+    "public leading people/covariance/2026-11-20 --config people.toml --output leading.npz --picture leading.svg",
     "ledger show people.toml",
     "verify releases/people/covariance/2026-11-20.json",
     "ledger verify people.toml",
     "ledger head people.toml",
     "ledger head people.toml --output head.json",
-    "disclose people.toml --disclosure disclosure.toml --tier 1",
+    "export disclosure people.toml --disclosure disclosure.toml --tier 1",
     "ledger prove people.toml people/covariance/2026-11-20 --output proof.json",
-    "certificate people/covariance/2026-11-20 --config people.toml --output certificate.html",
-    "certificate --config people.toml --from 2026-11-20 --output certificates.html",
-    "ledger role reader",
-    "ledger import export.jsonl --ledger copy.db --as-copy",
-    "ledger attest --by Ann --why moved --ledger moved.db",
-    "ledger restored --since 2026-11-20 --ledger moved.db",
-    "budget set people.toml --epsilon 9 --delta 1e-5",
-    "budget show people.toml",
-    "budget forecast people.toml",
-    "budget price events.toml --delta 1e-5",
-    "budget charge people.toml events.toml --name elsewhere --date 2026-11-20",
+    "export certificate people/covariance/2026-11-20 --config people.toml --output certificate.html",
+    "export certificate --config people.toml --from 2026-11-20 --output certificates.html",
+    "ledger admin role reader",
+    "ledger admin import export.jsonl --ledger copy.db --as-copy",
+    "ledger admin attest --by Ann --why moved --ledger moved.db",
+    "ledger admin restored --since 2026-11-20 --ledger moved.db",
+    "ledger grant people.toml --epsilon 9 --delta 1e-5",
+    "ledger budget people.toml",
+    "ledger forecast people.toml",
+    "ledger price events.toml --delta 1e-5",
+    "ledger charge people.toml events.toml --name elsewhere --date 2026-11-20",
     "study r1smg --shape 3x3 --epsilon 1 --delta 1e-5 --sensitivity 1",
     "study wishart --features 3 --epsilon 1 --delta 1e-5 --neighbours add-remove",
     "study johnson-lindenstrauss --records 9 --features 3 --rows 2 --epsilon 1 --delta 1e-5 --neighbours add-remove",
@@ -127,7 +129,8 @@ CALLS = [
     "study training --data xy.npz --epsilon 1 --delta 1e-5 --rate 0.5 --epochs 1 --slack 1e-6",
 ]
 ELSEWHERE = {
-    "approve", "bounds read", "erase", "ingest", "init", "budget split", "ledger lost-key", "ledger void", "withdraw"
+    "ingest", "init", "ledger admin lost-key", "ledger admin void", "ledger approve", "ledger split",
+    "ledger withdraw", "public bounds read", "service erase"
 }  # fmt: skip
 """Commands whose call needs more of a setting, and is below."""
 
@@ -148,7 +151,7 @@ def test_a_call_prints_one_document_and_nothing_else(folder, monkeypatch, words)
     monkeypatch.setattr(login, "join", lambda: None)
     monkeypatch.setattr(named_server, "require_server", lambda: None)
     monkeypatch.setattr(recovery, "catch_up_nights", lambda *_: [vars(due)])
-    if words.startswith("ledger import"):
+    if words.startswith("ledger admin import"):
         blockveil("ledger", "export", "people.toml", "--output", "export.jsonl")
     if words.endswith("moved.db") and not Path("moved.db").exists():
         shutil.copy("ledger.db", "moved.db")
@@ -164,7 +167,7 @@ def test_the_calls_are_of_all_commands():
 
 def test_numbers_are_numbers_and_repeated_lines_are_lists(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    found = answer("budget", "show", "people.toml")
+    found = answer("ledger", "budget", "people.toml")
     assert found["in_numbers"]["epsilon"] == 9.0
     assert found["nights_left"] > 0
     assert 0.5 < found["in_numbers"]["guess_right_at_most"]["so_far"] < 1.0
@@ -184,13 +187,13 @@ def test_a_killed_reservation_is_given_back_in_json(tmp_path):
         release_id=plan.release_id, dataset="people", spec={}, spec_digest="0" * 64, charge=plan.charge,
         neighbours=plan.neighbours, unit=support.UNIT, attempt="one",
     )  # fmt: skip
-    assert answer("ledger", "void", loaded.path, plan.release_id)["release"] == plan.release_id
+    assert answer("ledger", "admin", "void", loaded.path, plan.release_id)["release"] == plan.release_id
 
 
 def test_a_split_is_shown_in_json(tmp_path):
     loaded = support.prepare(tmp_path)
     loaded.path.write_text(loaded.path.read_text().replace("[mechanism]", "share = 1.0\n\n[mechanism]", 1))
-    assert answer("budget", "split", loaded.path)["releases"][0]["share"] == 1.0
+    assert answer("ledger", "split", loaded.path)["releases"][0]["share"] == 1.0
 
 
 def test_an_approval_is_told_in_json(tmp_path):
@@ -200,14 +203,17 @@ def test_an_approval_is_told_in_json(tmp_path):
         file.write('[approval]\nabove_share = 0.01\nsigned = true\nofficers = { Ann = "file:officer.pub" }\n')
     key = f"file:{tmp_path / 'officer.pem'}"
     assert (
-        answer("approve", loaded.path, "--key", key, "--name", "Ann", "--why", "it is due")["approval"]["name"] == "Ann"
+        answer("ledger", "approve", loaded.path, "--key", key, "--name", "Ann", "--why", "it is due")["approval"][
+            "name"
+        ]
+        == "Ann"
     )
 
 
 def test_a_withdrawal_is_told_in_json(tmp_path):
     loaded = support.prepare(tmp_path)
     assert blockveil("run", loaded.path, "--no-prefect", "--date", "2026-11-20").returncode == 0
-    found = answer("withdraw", loaded.path, "people/covariance/2026-11-20", "--reason", "wrong")
+    found = answer("ledger", "withdraw", loaded.path, "people/covariance/2026-11-20", "--reason", "wrong")
     assert (found["release_id"], found["reason"]) == ("people/covariance/2026-11-20", "wrong")
 
 
@@ -216,7 +222,7 @@ def test_a_lost_key_of_digests_is_told_in_json(tmp_path):
     assert blockveil("run", loaded.path, "--no-prefect", "--date", "2026-11-20").returncode == 0
     (key,) = (tmp_path / "keys" / "content").iterdir()
     key.unlink()
-    assert answer("ledger", "lost-key", loaded.path, "--by", "Ann", "--why", "a lost disk")
+    assert answer("ledger", "admin", "lost-key", loaded.path, "--by", "Ann", "--why", "a lost disk")
 
 
 def test_an_ingest_tells_what_it_made_in_json(tmp_path):
@@ -233,7 +239,7 @@ def test_an_erasure_is_told_in_json(tmp_path):
     loaded = growing_support.configure(tmp_path)
     ingest_support.run(loaded)
     (tmp_path / "units.txt").write_text("3\n")
-    assert set(answer("erase", loaded.path, tmp_path / "units.txt")) == {"message", "store"}
+    assert set(answer("service", "erase", loaded.path, tmp_path / "units.txt")) == {"message", "store"}
 
 
 def test_the_configs_of_a_first_release_are_told_in_json_where_nothing_is_asked(tmp_path, monkeypatch):
@@ -249,7 +255,7 @@ def test_the_configs_of_a_first_release_are_told_in_json_where_nothing_is_asked(
 
 def test_bounds_that_were_paid_for_are_told_in_json(tmp_path):
     released = test_private_bounds.histograms(tmp_path)
-    assert answer("bounds", "read", released.path, "--output", tmp_path / "bounds.toml")["written"]
+    assert answer("public", "bounds", "read", released.path, "--output", tmp_path / "bounds.toml")["written"]
 
 
 def test_a_refusal_prints_nothing_to_standard_output(folder):
@@ -284,7 +290,7 @@ def test_colour_is_for_terminals_whose_user_wants_it(environment, terminal, colo
         (["plan", "people.toml", "--rows", "many"], 2, "Invalid value for '--rows'"),
         (["plan", "people.toml", "--row", "3"], 2, "No such option: --row"),
         (["paln", "people.toml"], 2, "No such command 'paln'"),
-        (["budget", "sett"], 2, "No such command 'sett'"),
+        (["ledger", "gramt"], 2, "No such command 'gramt'"),
         (["verify", "nowhere"], 7, "There is no release nowhere"),
         (["report", "nowhere"], 7, "is not there"),
     ],

@@ -21,7 +21,7 @@ def config_names():
 
 
 def test_the_list_names_every_mechanism_with_its_status():
-    shown = RUN.invoke(app, ["mechanisms"])
+    shown = RUN.invoke(app, ["study", "mechanisms"])
     assert shown.exit_code == 0
     for entry in ENTRIES:
         line = next(line for line in shown.stdout.splitlines() if line.split()[:1] == [entry.name])
@@ -30,7 +30,7 @@ def test_the_list_names_every_mechanism_with_its_status():
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_each_mechanism_is_explained(entry):
-    shown = RUN.invoke(app, ["mechanisms", entry.name]).stdout
+    shown = RUN.invoke(app, ["study", "mechanisms", entry.name]).stdout
     assert entry.theorem
     assert "True profile" in shown
     for part in (entry.title, entry.source, entry.theorem, entry.needs, entry.loss, entry.error, entry.finding):
@@ -39,19 +39,19 @@ def test_each_mechanism_is_explained(entry):
 
 
 def test_a_mechanism_is_shown_with_its_true_profile_at_the_guarantee_that_is_asked_for():
-    shown = RUN.invoke(app, ["mechanisms", "gaussian", "--epsilon", "0.5", "--delta", "1e-5"]).stdout
+    shown = RUN.invoke(app, ["study", "mechanisms", "gaussian", "--epsilon", "0.5", "--delta", "1e-5"]).stdout
     assert "claimed epsilon 0.5 and delta 1e-05: kept" in shown
     assert "<- claimed" in next(line for line in shown.splitlines() if line.split()[:2] == ["at", "0.5"])
-    plain = json.loads(RUN.invoke(app, ["mechanisms", "r1smg", "--json"]).stdout)["profile"]
+    plain = json.loads(RUN.invoke(app, ["study", "mechanisms", "r1smg", "--json"]).stdout)["profile"]
     assert not plain["kept"]
     assert max(point["delta"] for point in plain["points"]) > 0.2 > plain["delta"]
-    refused = RUN.invoke(app, ["mechanisms", "gaussian", "--epsilon", "-1"])
+    refused = RUN.invoke(app, ["study", "mechanisms", "gaussian", "--epsilon", "-1"])
     assert isinstance(refused.exception, ConfigError)
     assert "--epsilon" in refused.exception.remedy
 
 
 def test_auto_is_explained_by_what_it_compares_and_leaves_out():
-    lines = {line.split("  ")[0]: line for line in RUN.invoke(app, ["mechanisms", "auto"]).stdout.splitlines()}
+    lines = {line.split("  ")[0]: line for line in RUN.invoke(app, ["study", "mechanisms", "auto"]).stdout.splitlines()}
     compared = {entry.name for entry in ENTRIES if entry.use == "release" and entry.name in lines["Compared"]}
     left_out = {entry.name for entry in ENTRIES if entry.use == "release"} - compared
     assert left_out == {"dawa"}

@@ -15,11 +15,11 @@ PRIVATE = {"ledger.db", "ledger.db-lock", "keys", "export.jsonl", "blockveil-err
 COMMANDS = [
     "run people.toml --no-prefect --date 2026-11-20",
     "report people/covariance/2026-11-20 --config people.toml --output page.html",
-    "certificate people/covariance/2026-11-20 --config people.toml --output certificate.html",
+    "export certificate people/covariance/2026-11-20 --config people.toml --output certificate.html",
     "ledger prove people.toml people/covariance/2026-11-20 --output proof.json",
     "ledger export people.toml --output export.jsonl",
-    "export people/covariance/2026-11-20 --config people.toml --format parquet --output exported",
-    "site . --output site",
+    "export data people/covariance/2026-11-20 --config people.toml --format parquet --output exported",
+    "export site . --output site",
 ]
 
 SCRIPT = """

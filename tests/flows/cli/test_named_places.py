@@ -16,18 +16,18 @@ NIGHT = "people/covariance/2026-11-20"
 
 WRITERS = {
     "report": f"report {NIGHT} --config people.toml --output",
-    "certificate": f"certificate {NIGHT} --config people.toml --output",
-    "certificate of nights": "certificate --config people.toml --from 2026-11-20 --output",
+    "certificate": f"export certificate {NIGHT} --config people.toml --output",
+    "certificate of nights": "export certificate --config people.toml --from 2026-11-20 --output",
     "prove": f"ledger prove people.toml {NIGHT} --output",
     "head": "ledger head people.toml --output",
     "export": "ledger export people.toml --output",
     "export as CSV": "ledger export people.toml --format csv --output",
     "export as OpenLineage": "ledger export people.toml --format openlineage --output",
-    "disclose": "disclose people.toml --disclosure disclosure.toml --tier 1 --output",
-    "approve": "approve signed.toml --date 2026-11-21 --key file:officer.pem --name Ann --why due --output",
+    "disclose": "export disclosure people.toml --disclosure disclosure.toml --tier 1 --output",
+    "approve": "ledger approve signed.toml --date 2026-11-21 --key file:officer.pem --name Ann --why due --output",
     "plan": "plan people.toml --html",
-    "forecast": "budget forecast people.toml --picture",
-    "weights": "weights --inputs 3 --outputs 2 --seed 7 --output",
+    "forecast": "ledger forecast people.toml --picture",
+    "weights": "public weights --inputs 3 --outputs 2 --seed 7 --output",
 }
 """What writes a file that may be there already, by its command without the file."""
 

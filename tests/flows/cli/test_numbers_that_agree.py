@@ -71,7 +71,7 @@ def made_up(folder):
     support.write_records(folder, -np.arange(24.0) + width * (0.8 * shared + 0.2 * rng.uniform(0, 1, (30_000, 24))))
     config = folder / "made-up.toml"
     config.write_text(MADE_UP)
-    say("budget", "set", config, "--epsilon", "2", "--delta", "1e-5")
+    say("ledger", "grant", config, "--epsilon", "2", "--delta", "1e-5")
     return config, say("run", config, "--date", "2026-11-20", "--no-prefect")
 
 
@@ -88,8 +88,8 @@ def told(request, tmp_path_factory):
 
 
 def test_what_is_left_of_the_budget_is_one_number(told):
-    shown = json.loads(say("budget", "show", told["config"], "--json"))
-    forecast = json.loads(say("budget", "forecast", told["config"], "--json"))
+    shown = json.loads(say("ledger", "budget", told["config"], "--json"))
+    forecast = json.loads(say("ledger", "forecast", told["config"], "--json"))
     plan = say("plan", told["config"])
     for name, key in (("Budget", "budget"), ("Spent", "spent"), ("Left", "left")):
         assert line(plan, name) == line(told["run"], name) == told["report"]["budget"][name] == shown[key]
@@ -101,7 +101,7 @@ def test_what_is_left_of_the_budget_is_one_number(told):
 
 
 def test_what_a_night_costs_is_one_number(told):
-    (cost,) = json.loads(say("budget", "forecast", told["config"], "--json"))["costs"]
+    (cost,) = json.loads(say("ledger", "forecast", told["config"], "--json"))["costs"]
     share, epsilon = f"{100 * cost['share']:.3g} % of the budget", f"alone epsilon {cost['epsilon']:.4g} at"
     charge = line(say("plan", told["config"]), "Charge")
     assert share in charge
@@ -143,7 +143,7 @@ def test_the_correlations_of_a_report_are_those_of_the_calls(told):
 
 
 def test_directions_are_counted_alike_or_it_is_said_why_not(told):
-    leading = say("leading", told["pointer"])
+    leading = say("public", "leading", told["pointer"])
     found = told["report"]["spectrum"]["above_noise"]
     (page,) = told["pointer"].parent.glob("*.html")
     assert f"{found or 'none'} of {len(told['report']['spectrum']['values'])} eigenvalues" in page.read_text()
@@ -156,7 +156,7 @@ def test_directions_are_counted_alike_or_it_is_said_why_not(told):
 def test_components_are_those_of_the_leading_part(told):
     components = told["opened"].pca(5)
     for number, variance in enumerate(components.explained_variance, start=1):
-        shown = line(say("leading", told["pointer"], "--count", 5), f"component {number}")
+        shown = line(say("public", "leading", told["pointer"], "--count", 5), f"component {number}")
         assert float(shown.split()[0].replace(",", "")) == pytest.approx(float(variance), rel=1e-3)
 
 

@@ -57,34 +57,34 @@ def test_pruning_shows_first_and_removes_only_when_told(site):
         plan = make_plan(site, date(2020, 11, day))
         night.run_release(plan, ThreadCompute(1), "test", lambda *_: None)
     folder = site.output_root / "people" / "covariance"
-    shown = blockveil("prune", site.base, "--keep-days", "30")
+    shown = blockveil("service", "prune", site.base, "--keep-days", "30")
     assert "people/covariance/2020-11-10" in shown.output
     assert "1 releases" in shown.output
     assert "would be removed" in shown.output
     assert (folder / "2020-11-10.json").exists()
-    done = blockveil("prune", site.base, "--keep-days", "30", "--apply")
+    done = blockveil("service", "prune", site.base, "--keep-days", "30", "--apply")
     assert "removed" in done.output
     assert not (folder / "2020-11-10.json").exists()
     assert (folder / "2020-11-11.json").exists()
 
 
-@pytest.mark.parametrize("command", ["serve", "deploy", "metrics", "prune"])
+@pytest.mark.parametrize("command", ["serve", "service deploy", "service metrics", "service prune"])
 def test_a_folder_without_a_deployments_file_is_refused_by_every_command(command, tmp_path):
     with pytest.raises(ConfigError, match="no such file"):
-        blockveil(command, tmp_path)
+        blockveil(*command.split(), tmp_path)
 
 
-@pytest.mark.parametrize("command", ["deploy", "catch-up"])
+@pytest.mark.parametrize("command", ["service deploy", "service catch-up"])
 def test_what_needs_a_permanent_server_refuses_to_work_without_one(command, site):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from blockveil.flows.service.server import ServerFailed
 
     with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(ServerFailed, match="PREFECT_API_URL"):
-        blockveil(command, site.base)
+        blockveil(*command.split(), site.base)
 
 
-@pytest.mark.parametrize("command", ["deploy", "catch-up"])
+@pytest.mark.parametrize("command", ["service deploy", "service catch-up"])
 def test_a_server_that_does_not_answer_is_told_in_words(command, site):
     import socket
 
@@ -95,7 +95,7 @@ def test_a_server_that_does_not_answer_is_told_in_words(command, site):
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"http://127.0.0.1:{free.getsockname()[1]}/api"
     with temporary_settings({PREFECT_API_URL: address}), pytest.raises(ServerFailed, match="Nobody answers at"):
-        blockveil(command, site.base)
+        blockveil(*command.split(), site.base)
 
 
 def test_a_run_that_no_server_recorded_is_told_why(site):
@@ -141,7 +141,7 @@ def test_a_server_of_metrics_that_finds_its_port_taken_says_so(site):
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(ServerFailed, match="cannot be listened at"),
     ):
-        blockveil("metrics", site.base, "--port", taken.getsockname()[1])
+        blockveil("service", "metrics", site.base, "--port", taken.getsockname()[1])
 
 
 def test_a_deployment_file_of_prefect_itself_would_lose_the_forms(site):

@@ -167,7 +167,7 @@ def test_a_model_of_features_of_a_public_network_is_made_used_and_verified_by_co
     onnxruntime = pytest.importorskip("onnxruntime")
     _, images, across = folder
     assert "read the whole source" in run("ingest", "ingest.toml")
-    run("budget", "set", "model.toml", "--epsilon", "4", "--delta", "1e-5")
+    run("ledger", "grant", "model.toml", "--epsilon", "4", "--delta", "1e-5")
     planned = run("plan", "model.toml")
     assert "20 steps, each over all records" in planned
     assert "mu 0.448335, 23.5 % of the budget" in planned

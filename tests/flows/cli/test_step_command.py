@@ -1,4 +1,4 @@
-"""``blockveil weights`` and ``blockveil step``: the two lines that a config needs."""
+"""``blockveil public weights`` and ``blockveil public step``: the two lines that a config needs."""
 
 import hashlib
 
@@ -22,23 +22,23 @@ def run(*words):
 
 def test_a_step_writes_the_next_weights_and_prints_what_the_config_needs(tmp_path):
     outcome, output = release(config(tmp_path, LOGISTIC)), tmp_path / "weights-1.npz"
-    told = run("step", outcome.pointer, "--examples", 1500, "--rate", 8, "--output", output)
+    told = run("public", "step", outcome.pointer, "--examples", 1500, "--rate", 8, "--output", output)
     assert told == {
         "weights": f'"{output}"',
         "weights_sha256": f'"{hashlib.sha256(output.read_bytes()).hexdigest()}"',
     }
     second = tmp_path / "weights-2.npz"
-    run("step", outcome.pointer, "--examples", 1500, "--rate", 8, "--output", second, "--weights", output)
+    run("public", "step", outcome.pointer, "--examples", 1500, "--rate", 8, "--output", second, "--weights", output)
     assert np.allclose(weights.load(second)["last"], 2.0 * weights.load(output)["last"])
     with pytest.raises(ConfigError, match="not positive"):
-        run("step", outcome.pointer, "--examples", 0, "--rate", 8, "--output", second)
+        run("public", "step", outcome.pointer, "--examples", 0, "--rate", 8, "--output", second)
     with pytest.raises(StoreError, match="cannot be written"):
-        run("step", outcome.pointer, "--examples", 9, "--rate", 8, "--output", tmp_path / "nowhere" / "w.npz")
+        run("public", "step", outcome.pointer, "--examples", 9, "--rate", 8, "--output", tmp_path / "nowhere" / "w.npz")
 
 
 def test_random_weights_begin_the_training_of_a_hidden_layer(tmp_path):
     sizes = ("--inputs", 3, "--hidden", 4, "--outputs", 2)
-    one, other = (run("weights", "--output", tmp_path / f"{i}.npz", *sizes, "--seed", 7) for i in range(2))
+    one, other = (run("public", "weights", "--output", tmp_path / f"{i}.npz", *sizes, "--seed", 7) for i in range(2))
     assert one["weights_sha256"] == other["weights_sha256"], "a public seed gives the same weights"
     found = weights.load(tmp_path / "0.npz")
     assert {layer: array.shape for layer, array in found.items()} == {"hidden": (4, 4), "last": (2, 5)}

@@ -83,7 +83,7 @@ def test_the_example_makes_the_store_that_the_quickstart_reads(tmp_path, monkeyp
     release_config = (CONFIGS / "quickstart.toml").read_text().replace("../build/", "build/")
     (tmp_path / "release.toml").write_text(release_config.replace('kind = "local"\nworkers = 2', 'kind = "threads"'))
     arguments = ["--epsilon", "3", "--delta", "1e-5"]
-    assert command(monkeypatch, "budget", "set", tmp_path / "release.toml", *arguments) == 0
+    assert command(monkeypatch, "ledger", "grant", tmp_path / "release.toml", *arguments) == 0
     assert command(monkeypatch, "run", tmp_path / "release.toml", "--date", "2026-11-20", "--no-prefect") == 0
     assert "Released credit-default/covariance/2026-11-20" in capsys.readouterr().out
 

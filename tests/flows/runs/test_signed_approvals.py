@@ -39,7 +39,7 @@ def waiting(asked, monkeypatch):
 def test_a_name_in_the_browser_or_on_the_command_line_is_no_signature(waiting):
     _, _, answer, ask = waiting
     for given in (None, "A. Officer"):
-        with pytest.raises(NotApproved, match="blockveil approve"):
+        with pytest.raises(NotApproved, match="blockveil ledger approve"):
             ask(given)
     assert answer.asked == 2
 
@@ -90,4 +90,4 @@ def test_a_run_that_cannot_wait_says_how_to_sign(waiting, monkeypatch):
     monkeypatch.setattr(approvals, "runtime", SimpleNamespace(deployment=SimpleNamespace(id=None)))
     with pytest.raises(Stopped) as refused:
         ask()
-    assert "blockveil approve" in refused.value.state.message
+    assert "blockveil ledger approve" in refused.value.state.message

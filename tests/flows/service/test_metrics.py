@@ -123,17 +123,17 @@ def test_bytes_that_are_no_text_are_refused_too(answering):
 
 def test_the_token_is_made_once_and_is_its_users_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
-    shown = blockveil("metrics", "--show-token")
+    shown = blockveil("service", "metrics", "--show-token")
     assert shown.stdout == f"{metrics.token()}\n"
     assert len(metrics.token()) == 43
     file = tmp_path / "blockveil-metrics-token"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.chmod(0o640)
-    assert "no token of this user alone" in refusal(blockveil("metrics", "--show-token"), 7)
+    assert "no token of this user alone" in refusal(blockveil("service", "metrics", "--show-token"), 7)
     file.unlink()
     file.symlink_to(tmp_path / "elsewhere")
-    assert "no token of this user alone" in refusal(blockveil("metrics", "--show-token"), 7)
+    assert "no token of this user alone" in refusal(blockveil("service", "metrics", "--show-token"), 7)
     file.unlink()
     file.write_text("short\n")
     file.chmod(0o600)
-    assert "does not hold a token" in refusal(blockveil("metrics", "--show-token"), 7)
+    assert "does not hold a token" in refusal(blockveil("service", "metrics", "--show-token"), 7)

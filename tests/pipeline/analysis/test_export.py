@@ -192,7 +192,7 @@ def test_a_library_that_is_missing_is_named_with_its_extra(known, tmp_path, monk
 
 
 def test_the_command_writes_the_same_and_says_where(known, tmp_path):
-    words = ["export", str(known.release.path), "--format", "parquet", "--output", str(tmp_path / "tables")]
+    words = ["export", "data", str(known.release.path), "--format", "parquet", "--output", str(tmp_path / "tables")]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
     assert str(tmp_path / "tables" / "covariance.parquet") in found.output

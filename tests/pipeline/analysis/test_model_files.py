@@ -92,7 +92,16 @@ def test_a_release_exports_its_model_with_its_card(opened, tmp_path):
     assert told["card"] == opened.model.card
     assert told["guarantee"] == opened.guarantee.sentence
     runner = CliRunner()
-    words = ["export", str(opened.opened.path), "--format", "npz", "--output", str(tmp_path / "model.npz"), "--json"]
+    words = [
+        "export",
+        "data",
+        str(opened.opened.path),
+        "--format",
+        "npz",
+        "--output",
+        str(tmp_path / "model.npz"),
+        "--json",
+    ]
     done = runner.invoke(app, words)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["files"] == [str(tmp_path / "model.npz")]

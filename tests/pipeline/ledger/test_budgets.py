@@ -188,7 +188,7 @@ def test_a_gaussian_after_pure_losses_beyond_the_reserve_is_refused_with_the_rea
     book(ledger, "1", Loss(0.0, 0.4, 1e-25))
     with pytest.raises(BudgetExhausted, match="at most the reserve") as refused:
         book(ledger, "2", Loss(0.1, 0.0, 1e-25))
-    assert "`blockveil budget set --reserve 0.4`, which may be chosen" in refused.value.remedy
+    assert "`blockveil ledger grant --reserve 0.4`, which may be chosen" in refused.value.remedy
     with pytest.raises(BudgetExhausted) as larger:
         book(ledger, "2", Loss(0.65, 0.0, 1e-25))
     assert "--reserve 0.4` and a larger epsilon" in larger.value.remedy
@@ -199,7 +199,7 @@ def test_a_gaussian_after_pure_losses_beyond_the_reserve_is_refused_with_the_rea
 def test_a_pure_loss_beyond_the_reserve_that_does_not_fit_is_refused_with_what_it_counts_as(ledger):
     ledger.set_budget("people", 3.0, 1e-5, ADD, UNIT)
     book(ledger, "1", Loss(0.2, 0.0, 1e-25))
-    with pytest.raises(BudgetExhausted, match=r"reserve, 0 here, counts as the Gaussian loss.*budget set --reserve"):
+    with pytest.raises(BudgetExhausted, match=r"reserve, 0 here, counts as the Gaussian loss.*ledger grant --reserve"):
         book(ledger, "2", Loss(0.0, 1.0, 1e-25))
 
 
@@ -229,7 +229,7 @@ def test_a_budget_is_advised_to_be_raised_only_where_that_helps(ledger):
     reserve(ledger, "1")
     with pytest.raises(BudgetExhausted) as refused:
         reserve(ledger, "2", mu=3.6)
-    assert "raise the budget with `blockveil budget set`" in refused.value.remedy
+    assert "raise the budget with `blockveil ledger grant`" in refused.value.remedy
     ledger.set_budget("people", 900.0, 1e-5, ADD, UNIT)
     reserve(ledger, "2", mu=3.6)
     with pytest.raises(BudgetExhausted) as refused:

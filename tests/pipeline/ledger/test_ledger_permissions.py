@@ -139,7 +139,7 @@ def test_a_journal_without_its_ledger_is_refused(tmp_path, ending):
 def test_the_command_line_says_what_to_do(tmp_path):
     loaded = support.prepare(tmp_path)
     loaded.ledger_path.chmod(0o666)
-    found = CliRunner().invoke(app, ["budget", "show", str(loaded.path)])
+    found = CliRunner().invoke(app, ["ledger", "budget", str(loaded.path)])
     assert isinstance(found.exception, LedgerError)
     assert "chmod 0644" in str(found.exception)
 

@@ -45,9 +45,9 @@ class TestPostgres(LedgerContract, PartsContract):
 
 
 def role_of(postgres, database, *options):
-    """Address of a role that has what ``blockveil ledger role`` prints."""
+    """Address of a role that has what ``blockveil ledger admin role`` prints."""
     name = f"nightly_{database}"
-    printed = CliRunner().invoke(app, ["ledger", "role", name, *options])
+    printed = CliRunner().invoke(app, ["ledger", "admin", "role", name, *options])
     assert printed.exit_code == 0, printed.output
     for _ in range(2):  # it may be run again
         postgres.execute(printed.stdout, database)
@@ -156,7 +156,7 @@ class TestRole:
 
     @pytest.mark.parametrize("name", ['x"; DROP TABLE entry; --', "Nightly", "", "a" * 57])
     def test_a_name_that_is_no_plain_name_is_refused(self, name):
-        assert CliRunner().invoke(app, ["ledger", "role", "--", name]).exit_code != 0
+        assert CliRunner().invoke(app, ["ledger", "admin", "role", "--", name]).exit_code != 0
 
 
 def test_the_superuser_meets_the_guards_too(url):
@@ -249,7 +249,7 @@ def test_a_database_without_a_ledger_is_refused_and_not_made_by_looking(url):
     ledger = Ledger(url)
     assert not ledger.exists()
     for look in (ledger.history, ledger.verify, lambda: reserve(ledger, "1")):
-        with pytest.raises(LedgerError, match="budget set"):
+        with pytest.raises(LedgerError, match="ledger grant"):
             look()
     assert not ledger.exists()
 

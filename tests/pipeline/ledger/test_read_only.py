@@ -46,8 +46,8 @@ def site(open_to_all):
 
 COMMANDS = [
     ["plan", "CONFIG", "--date", "2026-11-21"],
-    ["budget", "show", "CONFIG"],
-    ["budget", "forecast", "CONFIG"],
+    ["ledger", "budget", "CONFIG"],
+    ["ledger", "forecast", "CONFIG"],
     ["ledger", "show", "CONFIG"],
     ["ledger", "verify", "CONFIG"],
     ["ledger", "head", "CONFIG"],
@@ -81,8 +81,8 @@ def test_what_would_write_is_refused_and_writes_nothing(site):
     unwritable(site.path.parent)
     before = seen(site.path.parent)
     commands = [
-        ["budget", "set", str(site.path), "--epsilon", "9", "--delta", "1e-5"],
-        ["ledger", "void", str(site.path), "people/covariance/2026-11-20"],
+        ["ledger", "grant", str(site.path), "--epsilon", "9", "--delta", "1e-5"],
+        ["ledger", "admin", "void", str(site.path), "people/covariance/2026-11-20"],
     ]
     for code, told in as_nobody(commands):
         assert code != 0

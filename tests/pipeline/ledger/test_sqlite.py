@@ -35,7 +35,7 @@ class TestSqlite(LedgerContract, PartsContract):
 def test_a_missing_ledger_is_refused_and_not_made_by_looking(tmp_path):
     ledger = Ledger(f"sqlite:///{tmp_path / 'none.db'}")
     for look in (ledger.history, ledger.verify, lambda: ledger.budget("people"), lambda: reserve(ledger, "1")):
-        with pytest.raises(LedgerError, match="budget set"):
+        with pytest.raises(LedgerError, match="ledger grant"):
             look()
     assert not (tmp_path / "none.db").exists()
 
@@ -79,7 +79,7 @@ def test_a_grant_keeps_the_lock_under_which_another_thread_books(tmp_path):
     """Without it two charges are booked at once, and one of them is lost."""
     ledger = make(tmp_path)
     with ledger._database.transaction() as connection:
-        Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")._database.create_place()  # as `budget set` begins
+        Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")._database.create_place()  # as `ledger grant` begins
         other = subprocess.run(
             [sys.executable, "-c", LEAVE_AND_WRITE, tmp_path / "ledger.db"], check=True, capture_output=True, text=True
         )

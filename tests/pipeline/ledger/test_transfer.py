@@ -195,12 +195,14 @@ def test_the_commands_move_a_ledger_to_another_database(ledger, tmp_path, postgr
     assert not reserve(ledger, "still-open").key_check
     run("export", *move, "--output", file)
     run("head", "--ledger", source, "--output", head)
-    assert "goes on here" in run("import", file, "--ledger", "env:TEAM_LEDGER", "--head", head)
+    assert "goes on here" in run("admin", "import", file, "--ledger", "env:TEAM_LEDGER", "--head", head)
     assert f"{len(ledger.history()) + 1} entries" in run("verify", "--ledger", "env:TEAM_LEDGER", "--head", head)
     assert "CLOSED (it goes on at another address)" in run("show", "--ledger", source)
     assert "OPENED" in run("show", "--ledger", "env:TEAM_LEDGER")
-    assert "for reading" in run("import", file, "--ledger", str(tmp_path / "copy.db"), "--as-copy")
-    refused = CliRunner().invoke(app, ["ledger", "import", str(tmp_path / "absent"), "--ledger", "env:TEAM_LEDGER"])
+    assert "for reading" in run("admin", "import", file, "--ledger", str(tmp_path / "copy.db"), "--as-copy")
+    refused = CliRunner().invoke(
+        app, ["ledger", "admin", "import", str(tmp_path / "absent"), "--ledger", "env:TEAM_LEDGER"]
+    )
     assert "cannot be read" in str(refused.exception)
 
 

@@ -77,7 +77,7 @@ def test_a_release_that_an_officer_signed_is_charged_with_the_signature(asked):
 
 def test_neither_a_typed_name_nor_another_plan_key_officer_or_text_counts(asked, tmp_path):
     loaded, key = asked
-    with pytest.raises(NotApproved, match="blockveil approve"):
+    with pytest.raises(NotApproved, match="blockveil ledger approve"):
         reserve(loaded, attempt="process 1, approved by A. Officer")
     made, path = approve(loaded, key)
     stranger = key_file(tmp_path / "stranger.pem")
@@ -177,7 +177,7 @@ def test_a_release_that_needed_no_signature_states_none(tmp_path):
 def test_nobody_signs_for_a_ledger_that_is_not_there(asked):
     loaded, _ = asked
     loaded.resolve("ledger.db", "ledger").unlink()
-    words = ("approve", loaded.path, "--date", NIGHT, "--name", "A. Officer", "--why", "a reviewed release")
+    words = ("ledger", "approve", loaded.path, "--date", NIGHT, "--name", "A. Officer", "--why", "a reviewed release")
     refused = blockveil(*words, "--key", f"file:{loaded.path.parent / 'officer.pem'}")
     assert (refused.returncode, "budget yet" in refused.stderr) == (6, True)
 
@@ -223,7 +223,7 @@ def test_a_forged_or_moved_approval_in_a_ledger_is_found(asked, tmp_path):
 def test_the_command_signs_and_verify_takes_only_officers_who_are_given(asked, tmp_path, monkeypatch):
     loaded, _ = asked
     monkeypatch.chdir(tmp_path)
-    words = ("approve", loaded.path, "--date", NIGHT, "--name", "A. Officer", "--why", "a reviewed release")
+    words = ("ledger", "approve", loaded.path, "--date", NIGHT, "--name", "A. Officer", "--why", "a reviewed release")
     refused = blockveil("run", loaded.path, "--no-prefect", "--date", NIGHT, "--approve", "A. Officer")
     assert (refused.returncode, "a typed name does not count" in refused.stderr) == (11, True)
     assert blockveil(*words, "--key", "file:officer.pem").returncode == 0
@@ -263,7 +263,7 @@ def test_a_signature_is_made_for_officers_of_a_config_that_wants_one_alone(asked
 
 def test_who_granted_a_budget_and_why_stands_in_its_entry(asked):
     loaded, _ = asked
-    words = ("budget", "set", loaded.path, "--epsilon", "4", "--delta", "1e-5")
+    words = ("ledger", "grant", loaded.path, "--epsilon", "4", "--delta", "1e-5")
     assert blockveil(*words, "--by", "A. Chair", "--why", "agreed on Monday").returncode == 0
     assert "granted by A. Chair: agreed on Monday" in blockveil("ledger", "show", loaded.path).stdout
     assert Ledger(loaded.ledger_url).verify().problems == []

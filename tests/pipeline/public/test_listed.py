@@ -68,7 +68,7 @@ def test_a_price_list_is_declared_and_its_noise_is_smaller_than_in_a_box(tmp_pat
     (tmp_path / "prices.csv").write_text(
         "age,income,debt\n" + "\n".join(",".join(map(str, line)) for line in prices) + "\n"
     )
-    arguments = ["shape-of-list", str(tmp_path / "prices.csv"), "--output", str(tmp_path / "e.npy")]
+    arguments = ["public", "shape-of-list", str(tmp_path / "prices.csv"), "--output", str(tmp_path / "e.npy")]
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 0, shown.exception
     assert 'shape = "e.npy"' in shown.stdout

@@ -115,7 +115,7 @@ def test_blocks_do_not_change_a_bit_and_the_plan_pins_the_file(tmp_path):
 def test_directions_of_a_release_cost_nothing_and_are_declared_by_the_next_one(tmp_path):
     loaded = support.prepare(tmp_path, epsilon=20.0, budget=60.0)
     first = run(loaded)
-    shown = CliRunner().invoke(app, ["directions", str(first.path), "--output", str(tmp_path / "w.npy")])
+    shown = CliRunner().invoke(app, ["public", "directions", str(first.path), "--output", str(tmp_path / "w.npy")])
     assert shown.exit_code == 0, shown.exception
     line = next(line for line in shown.stdout.splitlines() if line.startswith("Mechanism"))
     declared = tomllib.loads(line.partition("  ")[2].replace(", ", "\n"))
@@ -123,13 +123,13 @@ def test_directions_of_a_release_cost_nothing_and_are_declared_by_the_next_one(t
     found = zarr.open_group(first.path, mode="r")["covariance"][...]
     (tmp_path / "there.npz").touch()
     for option, name in (("--output", "l.npy"), ("--picture", "l.png"), ("--output", "there.npz")):
-        words = ["leading", str(tmp_path / "not read"), option, str(tmp_path / name)]
+        words = ["public", "leading", str(tmp_path / "not read"), option, str(tmp_path / name)]
         refused = CliRunner().invoke(app, words)
         assert isinstance(refused.exception, ConfigError)
         assert str(refused.exception).startswith(f'{option} "{name}"')
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise_directions, "_MOST", 2)
-        with pytest.raises(ConfigError, match="blockveil leading gives"):
+        with pytest.raises(ConfigError, match="blockveil public leading gives"):
             noise_directions.principal_directions(first.path)
     half = np.array([60.0, 5e5, 5e5])
     _, vectors = np.linalg.eigh(found / np.outer(half, half))

@@ -56,13 +56,15 @@ def histograms(folder, epsilon=20.0, share=0.5, rows=400):
 def test_bounds_are_drafted_released_read_and_taken_and_both_releases_are_charged(tmp_path):
     support.write_records(tmp_path, support.records(400))
     path = config(tmp_path)
-    done = invoke("bounds", "draft", path, "--output", tmp_path / "histograms.toml", "--share", 0.5, "--powers", -4, 30)
+    done = invoke(
+        "public", "bounds", "draft", path, "--output", tmp_path / "histograms.toml", "--share", 0.5, "--powers", -4, 30
+    )
     assert done.exit_code == 0, done.exception
     drafted = load_config(tmp_path / "histograms.toml")
     ledger = support.set_budget(drafted, 60.0)
     first = run(drafted)
     assert ledger.budget("people").spent_mu == pytest.approx(make_plan(drafted, NIGHT).charge.mu)
-    read = invoke("bounds", "read", first.path, "--output", tmp_path / "bounds.toml")
+    read = invoke("public", "bounds", "read", first.path, "--output", tmp_path / "bounds.toml")
     assert read.exit_code == 0, read.exception
     assert 'bounds = "bounds.toml"' in read.stdout
     loaded = load_config(config(tmp_path, extra='bounds = "bounds.toml"\n'))
@@ -203,7 +205,7 @@ def test_the_share_of_clipped_values_is_released_with_its_interval_and_no_exact_
     values = support.records(4000)
     support.write_records(tmp_path, values)
     path = clipping(tmp_path)
-    done = invoke("bounds", "draft", path, "--output", tmp_path / "clipped.toml", "--clipped", "--share", 0.1)
+    done = invoke("public", "bounds", "draft", path, "--output", tmp_path / "clipped.toml", "--clipped", "--share", 0.1)
     assert done.exit_code == 0, done.exception
     loaded = load_config(tmp_path / "clipped.toml")
     assert loaded.config.release.name == "covariance-clipped"
@@ -244,11 +246,11 @@ def test_a_share_out_of_range_is_refused(tmp_path, share):
 
 def test_commands_refuse_other_folders_and_names_and_overwrite_nothing(tmp_path):
     path = config(tmp_path)
-    elsewhere = invoke("bounds", "draft", path, "--output", tmp_path.parent / "histograms.toml")
+    elsewhere = invoke("public", "bounds", "draft", path, "--output", tmp_path.parent / "histograms.toml")
     assert isinstance(elsewhere.exception, ConfigError)
-    named = invoke("bounds", "draft", path, "--output", tmp_path / "histograms.json")
+    named = invoke("public", "bounds", "draft", path, "--output", tmp_path / "histograms.json")
     assert isinstance(named.exception, ConfigError)
-    there = invoke("bounds", "draft", path, "--output", path)
+    there = invoke("public", "bounds", "draft", path, "--output", path)
     assert isinstance(there.exception, StoreError)
     assert "features" in path.read_text()
 
@@ -280,7 +282,7 @@ def test_a_column_of_zeros_whose_bounds_lie_near_zero_is_warned_of_with_a_remedy
     drafted.write_text(bounds_draft(config(tmp_path), 0.05, (-4, 30)))
     loaded = load_config(drafted)
     support.set_budget(loaded, 60.0)
-    done = invoke("bounds", "read", run(loaded).path, "--output", tmp_path / "bounds.toml", "--json")
+    done = invoke("public", "bounds", "read", run(loaded).path, "--output", tmp_path / "bounds.toml", "--json")
     assert done.exit_code == 0, done.exception
     told = json.loads(done.stdout)["warning"]
     assert told.startswith('"income": most values are zero')

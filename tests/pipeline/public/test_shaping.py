@@ -27,7 +27,7 @@ def run(loaded, night=NIGHT):
 def test_a_shape_of_a_release_is_declared_by_the_next_one_and_both_are_charged(tmp_path):
     loaded = support.prepare(tmp_path, epsilon=20.0, budget=60.0)
     first = run(loaded)
-    shown = CliRunner().invoke(app, ["shape", str(first.path), "--output", str(tmp_path / "e.npy")])
+    shown = CliRunner().invoke(app, ["public", "shape", str(first.path), "--output", str(tmp_path / "e.npy")])
     assert shown.exit_code == 0, shown.exception
     assert 'shape = "e.npy"' in shown.stdout
     text = (tmp_path / "people.toml").read_text()
@@ -84,7 +84,7 @@ def test_a_floor_out_of_range_is_refused_by_the_command(tmp_path):
     outcome = run(support.prepare(tmp_path, epsilon=20.0, budget=60.0))
     for floor in ("0", "-1", "1.5", "nan", "1e-13"):
         options = ["--output", str(tmp_path / "e.npy"), f"--floor={floor}"]
-        shown = CliRunner().invoke(app, ["shape", str(outcome.path), *options])
+        shown = CliRunner().invoke(app, ["public", "shape", str(outcome.path), *options])
         assert isinstance(shown.exception, ConfigError)
         assert "floor" in str(shown.exception)
     assert not (tmp_path / "e.npy").exists()

@@ -32,7 +32,7 @@ def lose(folder):
 
 def lost_key_command(loaded, *more):
     """Run what the refusal advises."""
-    asked = ["ledger", "lost-key", str(loaded.path), "--by", "J. Doe", "--why", "disk of 20 November", *more]
+    asked = ["ledger", "admin", "lost-key", str(loaded.path), "--by", "J. Doe", "--why", "disk of 20 November", *more]
     return CliRunner().invoke(app, asked)
 
 
@@ -46,7 +46,7 @@ def test_a_lost_key_is_refused_and_its_remedy_works_as_it_is_written(tmp_path, m
     grow_by_person(tmp_path, 1)
     with pytest.raises(KeyLost) as refused:
         run(loaded, 1)
-    assert "`blockveil ledger lost-key CONFIG --by NAME --why REASON`" in refused.value.remedy
+    assert "`blockveil ledger admin lost-key CONFIG --by NAME --why REASON`" in refused.value.remedy
     with pytest.raises(KeyLost):
         erase(tmp_path, [3])
     done = lost_key_command(loaded)

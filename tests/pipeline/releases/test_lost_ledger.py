@@ -61,7 +61,7 @@ def put_back(loaded, copy):
 def on_another_machine(loaded):
     """The account has no mark there, and somebody attests that nothing was put back."""
     shutil.rmtree(folder())
-    blockveil("ledger", "attest", loaded.path, "--by", "J. Doe", "--why", "a new machine")
+    blockveil("ledger", "admin", "attest", loaded.path, "--by", "J. Doe", "--why", "a new machine")
 
 
 def spent(loaded):
@@ -115,7 +115,7 @@ def test_a_restored_ledger_that_is_older_than_a_release_spends_nothing_until_it_
     on_another_machine(site)
     (tmp_path / "events.toml").write_text(EVENTS)
     booked = blockveil(
-        "budget", "charge", site.path, tmp_path / "events.toml", "--name", "forgotten", "--date", "2026-11-20"
+        "ledger", "charge", site.path, tmp_path / "events.toml", "--name", "forgotten", "--date", "2026-11-20"
     )
     assert booked.exit_code == 0, booked.output
     with pytest.raises(LedgerError, match="is not in this ledger"):
@@ -132,7 +132,7 @@ LOST = "The disk of the 20th; decided by the privacy officer"
 
 
 def grant(loaded, *words):
-    found = CliRunner().invoke(app, ["budget", "set", str(loaded.path), "--epsilon", "3", "--delta", "1e-5", *words])
+    found = CliRunner().invoke(app, ["ledger", "grant", str(loaded.path), "--epsilon", "3", "--delta", "1e-5", *words])
     if found.exception is not None and not isinstance(found.exception, SystemExit):
         raise found.exception
     return found

@@ -59,7 +59,7 @@ def test_a_withdrawal_that_may_not_be_read_is_not_taken_for_none(site):
     """Its group may be named instead of the pointer, and lies there until it is removed."""
     places = parts(site.output_root)
     content = places["pointer"].read_bytes()
-    assert blockveil("withdraw", site.path, NIGHT, "--reason", "wrong").returncode == 0
+    assert blockveil("ledger", "withdraw", site.path, NIGHT, "--reason", "wrong").returncode == 0
     assert places["pointer"].read_bytes() != content
     asked = [["verify", str(places["group"])]]
     ((code, told),) = as_nobody(asked)
@@ -75,7 +75,7 @@ def test_no_budget_is_granted_anew_by_an_account_that_may_not_see_what_was_relea
     own.mkdir()
     give(own)
     site.path.write_text(site.path.read_text().replace('"ledger.db"', '"own/ledger.db"'))
-    grant = ["budget", "set", str(site.path), "--epsilon", "9", "--delta", "1e-5"]
+    grant = ["ledger", "grant", str(site.path), "--epsilon", "9", "--delta", "1e-5"]
     (site.output_root / closed).chmod(0)
     ((code, told),) = as_nobody([grant])
     assert code != 0
@@ -115,9 +115,9 @@ def test_a_command_that_is_refused_a_file_names_it_and_what_would_help(site, tmp
     written = ["--format", "csv", "--output", str(tmp_path / "out")]
     asked = [
         ["verify", str(pointer)],
-        ["export", str(pointer), *written],
-        ["export", NIGHT, "--config", str(site.path), *written],
-        ["certificate", "--config", str(site.path), *period, "--output", str(tmp_path / "out.html")],
+        ["export", "data", str(pointer), *written],
+        ["export", "data", NIGHT, "--config", str(site.path), *written],
+        ["export", "certificate", "--config", str(site.path), *period, "--output", str(tmp_path / "out.html")],
     ]
     site.output_root.chmod(0)
     for code, told in as_nobody(asked):

@@ -408,7 +408,7 @@ def test_an_exhausted_budget_is_refused_before_anything_is_computed(tmp_path):
         def hold(self, *args, **kwargs):
             raise AssertionError("data was read")
 
-    with pytest.raises(BudgetExhausted, match="budget set"):
+    with pytest.raises(BudgetExhausted, match="ledger grant"):
         run(loaded, date(2026, 11, 21), Never())
     assert len(charges(loaded)) == 1
     no_trace(loaded)

@@ -136,7 +136,7 @@ def test_units_are_not_erased_while_a_night_with_their_records_is_unfinished_and
         erase(tmp_path, [3])
     assert grown.files(tmp_path) == before
     assert "for its date again" in refused.value.remedy
-    assert ("ledger void" in refused.value.remedy) == (step == "RESERVED")
+    assert ("ledger admin void" in refused.value.remedy) == (step == "RESERVED")
     assert step.lower() in run(loaded, 1).resumed
     erase(tmp_path, [3])
     grow_by_person(tmp_path, 2)

@@ -136,7 +136,7 @@ def test_a_night_that_a_backup_by_the_book_forgot_is_not_drawn_again(service, tm
         blockveil("ledger", "verify", service.path)
     assert len(service.ledger.history()) == entries, "nothing was written"
 
-    told = blockveil("ledger", "restored", service.path, "--since", SINCE)
+    told = blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
     assert "Booked: people/covariance/2026-11-20" in told
     assert spent(service) == truth, "exactly what was missing is booked"
     assert service.ledger.verify().problems == []
@@ -156,7 +156,7 @@ def test_releases_that_were_not_put_back_are_known_again_once_their_charges_are_
     shutil.copytree(service.home / "releases", tmp_path / "newer")
     service.restore(tmp_path / "copy")
     shutil.copytree(tmp_path / "newer", service.home / "releases", dirs_exist_ok=True)
-    blockveil("ledger", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
     assert lost.pointer.exists()
     service.run(21)
 
@@ -169,7 +169,7 @@ def test_a_copy_that_is_put_back_again_and_again_books_each_charge_once(service,
         truth = spent(service)
         service.restore(tmp_path / "copy")
         for _ in range(2):
-            blockveil("ledger", "restored", service.path, "--since", SINCE)
+            blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
             assert spent(service) == truth
     assert service.ledger.verify().problems == []
 
@@ -183,7 +183,7 @@ def test_machines_that_share_a_ledger_book_the_union_of_what_they_saw(service, t
         machine(name)
         with pytest.raises(LedgerError, match="has never used this ledger on this machine"):
             service.run(20)
-        blockveil("ledger", "attest", service.path, "--by", "J. Doe", "--why", "a new machine")
+        blockveil("ledger", "admin", "attest", service.path, "--by", "J. Doe", "--why", "a new machine")
     service.back_up(tmp_path / "copy")
     for name, day in (("A", 20), ("B", 21), ("A", 22)):
         machine(name)
@@ -197,7 +197,7 @@ def test_machines_that_share_a_ledger_book_the_union_of_what_they_saw(service, t
         machine(name)
         with pytest.raises(LedgerError, match="is not in this ledger"):
             service.run(24)
-        blockveil("ledger", "restored", service.path, "--since", SINCE)
+        blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
     nights = {entry.release_id for entry in service.ledger.history() if entry.kind == "RELEASED"}
     assert {f"people/covariance/2026-11-{day}" for day in (19, 20, 21, 22, 23)} == nights
     assert spent(service).loss == truth.loss + own // 2, "what C drew meanwhile counts beside all that was missing"
@@ -214,13 +214,13 @@ def test_a_night_that_was_drawn_again_meanwhile_counts_twice(service, tmp_path, 
     service.restore(tmp_path / "copy")
     own = folder()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
-    told = blockveil("ledger", "restored", service.path)  # it knows of nothing that is missing
+    told = blockveil("ledger", "admin", "restored", service.path)  # it knows of nothing that is missing
     assert "Nothing was booked: this account had not used this ledger on this machine" in told
-    assert "blockveil budget charge" in told
+    assert "blockveil ledger charge" in told
     service.run(20)
     before = spent(service).loss
     monkeypatch.setenv("XDG_STATE_HOME", str(own.parents[1]))
-    blockveil("ledger", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
     assert spent(service).loss == before // 2 * 3
     assert service.ledger.verify().problems == []
 
@@ -241,7 +241,7 @@ def test_a_night_that_the_copy_has_as_reserved_is_committed_under_the_same_key(s
     assert spent(service) == truth, "the copy has the reservation"
     with pytest.raises(LedgerError, match="saw last on this machine"):
         service.run(20)
-    blockveil("ledger", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
     assert spent(service) == truth
     with pytest.raises(
         KeyLost, match="is gone although its charge is committed"
@@ -269,7 +269,7 @@ def test_a_charge_that_was_given_back_in_an_older_copy_is_booked_all_the_same(se
         patch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
         assert service.ledger.void_if_reserved(charge.charge_id, "operator"), "nothing shows it there"
     for _ in range(2):
-        blockveil("ledger", "restored", service.path, "--since", SINCE)
+        blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
         assert spent(service) == truth
     assert service.ledger.verify().problems == []
     with pytest.raises(LedgerError, match="before an older copy"):
@@ -290,7 +290,7 @@ def test_a_reservation_that_nothing_was_drawn_on_is_given_back(service, tmp_path
             service.run(20)
     service.restore(tmp_path / "copy")
     before = spent(service).loss
-    told = blockveil("ledger", "restored", service.path, "--since", SINCE)
+    told = blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
     assert "Given back, for nothing was drawn: people/covariance/2026-11-20" in told
     assert spent(service).loss == before // 2
     assert [each.name for each in (service.home / "keys").iterdir()] == ["content"]
@@ -304,7 +304,7 @@ def test_a_series_that_was_open_when_a_copy_was_put_back_has_no_further_night(tm
     service.run(20)
     truth = spent(service)
     service.restore(tmp_path / "copy")
-    blockveil("ledger", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
     assert spent(service) == truth
     for day in (20, 21):
         with pytest.raises(LedgerError, match="older copy of the ledger was put back"):
@@ -322,7 +322,7 @@ def test_a_series_that_began_after_the_copy_does_not_begin_again(tmp_path):
     service.run(20)
     truth = spent(service)
     service.restore(tmp_path / "copy")
-    blockveil("ledger", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
     assert spent(service) == truth
     for day in (19, 20, 21):
         with pytest.raises(LedgerError, match="older copy of the ledger was put back"):
@@ -437,16 +437,20 @@ class TestMark:
             file.write(tail)
         with pytest.raises(StoreError, match="damaged") as refused:
             service.run(20)
-        assert "move the mark away, and run `blockveil ledger attest` or `blockveil ledger restored`" in (
+        assert "move the mark away, and run `blockveil ledger admin attest` or `blockveil ledger admin restored`" in (
             refused.value.remedy
         )
         with pytest.raises(StoreError, match="damaged"):
-            blockveil("ledger", "attest", service.path, "--by", "J. Doe", "--why", "compared with the newest backup")
+            blockveil(
+                "ledger", "admin", "attest", service.path, "--by", "J. Doe", "--why", "compared with the newest backup"
+            )
         self.file(service).rename(self.file(service).with_suffix(".damaged"))
         if tail == b"[]\n":
-            blockveil("ledger", "restored", service.path)
+            blockveil("ledger", "admin", "restored", service.path)
         else:
-            blockveil("ledger", "attest", service.path, "--by", "J. Doe", "--why", "compared with the newest backup")
+            blockveil(
+                "ledger", "admin", "attest", service.path, "--by", "J. Doe", "--why", "compared with the newest backup"
+            )
         service.run(20)
 
     def test_a_run_that_was_under_way_while_the_ledger_was_restored_draws_nothing(self, service, monkeypatch):
@@ -455,7 +459,7 @@ class TestMark:
 
         def late(mark, last, seen):
             if seen.charges:
-                blockveil("ledger", "restored", service.path, "--since", SINCE)
+                blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
             return commit(mark, last, seen)
 
         monkeypatch.setattr(Mark, "follow", late)
@@ -464,11 +468,11 @@ class TestMark:
 
     def test_what_an_operator_says_counts_only_where_nothing_else_shows_it(self, service, monkeypatch, tmp_path):
         with pytest.raises(LedgerError, match="nothing is missing"):
-            blockveil("ledger", "attest", service.path, "--by", "J. Doe", "--why", "no reason")
+            blockveil("ledger", "admin", "attest", service.path, "--by", "J. Doe", "--why", "no reason")
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "new"))
-        with pytest.raises(LedgerError, match=r"blockveil ledger attest CONFIG --by NAME --why REASON"):
+        with pytest.raises(LedgerError, match=r"blockveil ledger admin attest CONFIG --by NAME --why REASON"):
             service.run(19)
-        blockveil("ledger", "attest", service.path, "--by", "J. Doe", "--why", "moved to this machine")
+        blockveil("ledger", "admin", "attest", service.path, "--by", "J. Doe", "--why", "moved to this machine")
         assert "nothing was put back, by J. Doe: moved to this machine" in blockveil("ledger", "show", service.path)
         service.run(19)
 

@@ -83,8 +83,8 @@ def test_it_verifies_no_longer_and_says_why(people):
     assert (found.name, found.holds) == (SECOND, False)
     assert WHY in found.findings[0].words
     assert verify(next(folder_of(people).glob(f"{NIGHTS[1]}-*.zarr"))).findings == found.findings
-    for command in ("verify", "certificate"):  # from a backup it would come back without the notice
-        done = CliRunner().invoke(app, [command, str(folder_of(people) / f"{NIGHTS[1]}.json")])
+    for command in ("verify", "export certificate"):  # from a backup it would come back without the notice
+        done = CliRunner().invoke(app, [*command.split(), str(folder_of(people) / f"{NIGHTS[1]}.json")])
         assert isinstance(done.exception, StoreError)
         assert "backup" not in str(done.exception)
 
@@ -205,12 +205,12 @@ def test_a_release_in_a_bucket_is_withdrawn_there_too(people, monkeypatch, reque
 
 def test_the_command_says_what_it_did_and_the_statement_shows_it(people, monkeypatch):
     monkeypatch.chdir(people.base)
-    done = CliRunner().invoke(app, ["withdraw", "people.toml", SECOND, "--reason", WHY])
+    done = CliRunner().invoke(app, ["ledger", "withdraw", "people.toml", SECOND, "--reason", WHY])
     assert (done.exit_code, "Its budget remains spent" in done.output) == (0, True)
     shown = CliRunner().invoke(app, ["ledger", "show", "people.toml"]).output
     assert "WITHDRAWN" in shown
     assert f"withdrawn ({WHY})" in shown
-    again = CliRunner().invoke(app, ["withdraw", "people.toml", SECOND, "--reason", "another one"])
+    again = CliRunner().invoke(app, ["ledger", "withdraw", "people.toml", SECOND, "--reason", "another one"])
     assert f": {WHY}\nIt had been withdrawn before; the first reason stays.\n" in again.output
 
 
@@ -222,7 +222,7 @@ def test_a_proof_was_wrong_and_what_was_spent_beyond_the_charge_is_booked(people
     events.write_text(f'unit = "{support.UNIT}"\nneighbours = "add-remove"\n[[event]]\nkind = "gaussian"\nmu = 0.2\n')
     withdraw(people, SECOND, WHY, remove=False)
     before = Ledger(people.ledger_url).budget("people").spent_mu
-    call = ["budget", "charge", str(people.path), str(events), "--name", "correction", "--date", str(NIGHTS[1])]
+    call = ["ledger", "charge", str(people.path), str(events), "--name", "correction", "--date", str(NIGHTS[1])]
     done = CliRunner().invoke(app, call)
     assert done.exit_code == 0, done.output
     assert Ledger(people.ledger_url).budget("people").spent_mu == pytest.approx((before**2 + 0.2**2) ** 0.5)

@@ -120,7 +120,7 @@ def test_the_command_never_writes_over_a_ledger(people, tmp_path, monkeypatch):
     told(tmp_path, EXAMPLE)
     ledger = people.base / "ledger.db"
     before = ledger.read_bytes()
-    call = ["disclose", str(people.path), "--disclosure", "disclosure.toml", "--output", str(ledger)]
+    call = ["export", "disclosure", str(people.path), "--disclosure", "disclosure.toml", "--output", str(ledger)]
     assert CliRunner().invoke(app, call).exit_code != 0
     assert ledger.read_bytes() == before
 
@@ -128,7 +128,7 @@ def test_the_command_never_writes_over_a_ledger(people, tmp_path, monkeypatch):
 def test_the_command_writes_what_the_registry_reads(people, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told(tmp_path, without(EXAMPLE, "future_use"))
-    call = ["disclose", str(people.path), "--disclosure", "disclosure.toml", "--output", "people.yaml"]
+    call = ["export", "disclosure", str(people.path), "--disclosure", "disclosure.toml", "--output", "people.yaml"]
     done = CliRunner().invoke(app, call)
     assert done.exit_code == 0, done.output
     accept(yaml.safe_load((tmp_path / "people.yaml").read_text()))

@@ -163,7 +163,7 @@ def test_a_manifest_that_somebody_has_changed_makes_nothing_else_go(tmp_path, bu
 
 def test_the_command_sends_the_site_and_says_where(tmp_path, bucket, door, pictures_in_words):
     loaded = support.prepare(tmp_path)
-    words = ["site", str(loaded.base), "--output", str(tmp_path / "site"), "--upload", f"{bucket}/pages"]
+    words = ["export", "site", str(loaded.base), "--output", str(tmp_path / "site"), "--upload", f"{bucket}/pages"]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
     assert f"{bucket}/pages/index.html; 2 pages were sent now" in found.output

@@ -62,7 +62,7 @@ def test_both_are_released_from_one_budget_that_the_second_raises_by_what_it_say
     shown = str(join())
     assert "raises the promise from epsilon 3" in shown
     assert "which reads the same source" in shown
-    command = next(line for line in shown.splitlines() if "budget set visits" in line).split()
+    command = next(line for line in shown.splitlines() if "ledger grant visits" in line).split()
     epsilon = float(command[command.index("--epsilon") + 1])
     assert 3.0 < epsilon < 6.0, "less than the sum, as Gaussian losses add up in squares"
     tables = first.folder / "tables.toml"

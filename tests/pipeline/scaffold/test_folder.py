@@ -198,7 +198,7 @@ def test_sums_learn_bounds_that_nobody_knows_in_the_charge_of_each_night(tmp_pat
     }
     nights = first.given(**UNKNOWN, **often, purpose=purpose).nights or 1
     assert Cap(3.0, 1e-6).nights(NOTHING, Ticks.of(plan.charge)) == nights
-    assert [command.split()[1] for command, _ in composed.commands[:4]] == ["ingest", "plan", "budget", "run"]
+    assert [command.split()[1] for command, _ in composed.commands[:4]] == ["ingest", "plan", "ledger", "run"]
 
 
 @pytest.mark.parametrize("often", [{}, {"every": "once", "until": None}], ids=["nights", "once"])
@@ -231,9 +231,9 @@ def test_bounds_that_nobody_knows_are_found_within_the_promise_and_nothing_is_ed
     assert [command.split()[1] for command in commands[:7]] == [
         "ingest",
         "plan",
-        "budget",
+        "ledger",
         "run",
-        "bounds",
+        "public",
         "plan",
         "run",
     ]
