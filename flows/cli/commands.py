@@ -20,18 +20,18 @@ from blockveil.flows.base.imports import uncollected
 from blockveil.pipeline.base.printable import one_line, short
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command is defined: a module of this package, and the name of the command's function there."""
 
     module: str
     function: str
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """Commands below one name, and what they are for."""
 
     help: str
-    commands: Mapping[str, Place | Group]
+    commands: Mapping[str, CommandPlace | CommandGroup]
 
 
 class Listed(NamedTuple):
@@ -49,25 +49,25 @@ class Listed(NamedTuple):
 
     heading: str
     help: str
-    what: Place | Mapping[str, Place | Group]
+    what: CommandPlace | Mapping[str, CommandPlace | CommandGroup]
 
 
 BEGIN, NIGHTLY, READ, CHECK, OPERATE = "Begin", "Every night", "Read", "Check", "Operate"
 
-_BOUNDS = Group(
+_BOUNDS = CommandGroup(
     "Learn the bounds of columns from a charged release: draft its config, then read it.",
-    {"draft": Place("bounds_commands", "draft"), "read": Place("bounds_commands", "read")},
+    {"draft": CommandPlace("bounds_commands", "draft"), "read": CommandPlace("bounds_commands", "read")},
 )
 
-_ADMIN = Group(
+_ADMIN = CommandGroup(
     "After a disaster, and for a database's owner: statements that the ledger keeps, roles, and moving a ledger.",
     {
-        "void": Place("ledger_commands", "void"),
-        "restored": Place("restored_commands", "restored"),
-        "attest": Place("restored_commands", "attest"),
-        "lost-key": Place("restored_commands", "lost_key"),
-        "import": Place("ledger_commands", "import_"),
-        "role": Place("ledger_commands", "role"),
+        "void": CommandPlace("ledger_commands", "void"),
+        "restored": CommandPlace("restored_commands", "restored"),
+        "attest": CommandPlace("restored_commands", "attest"),
+        "lost-key": CommandPlace("restored_commands", "lost_key"),
+        "import": CommandPlace("ledger_commands", "import_"),
+        "role": CommandPlace("ledger_commands", "role"),
     },
 )
 
@@ -75,104 +75,104 @@ COMMANDS = {
     "demo": Listed(
         BEGIN,
         "Release the covariance of 30,000 real credit-card records, with everything on this machine.",
-        Place("night_commands", "demo"),
+        CommandPlace("night_commands", "demo"),
     ),
     "init": Listed(
         BEGIN,
         "Write the configs of a first release. Reads the names of the columns and nothing else.",
-        Place("init_command", "init"),
+        CommandPlace("init_command", "init"),
     ),
     "ingest": Listed(
         BEGIN,
         "Make the store of records that releases read, or append what is new in its source. Spends nothing.",
-        Place("ingest_command", "ingest"),
+        CommandPlace("ingest_command", "ingest"),
     ),
     "public": Listed(
         BEGIN,
         "Make what configs name from paid-for releases or public lists: bounds, shapes, directions and weights.",
         {
             "bounds": _BOUNDS,
-            "shape": Place("shape_command", "shape"),
-            "shape-of-list": Place("shape_command", "shape_of_list"),
-            "directions": Place("directions_command", "directions"),
-            "leading": Place("leading_command", "leading"),
-            "weights": Place("step_command", "start"),
-            "step": Place("step_command", "step"),
+            "shape": CommandPlace("shape_command", "shape"),
+            "shape-of-list": CommandPlace("shape_command", "shape_of_list"),
+            "directions": CommandPlace("directions_command", "directions"),
+            "leading": CommandPlace("leading_command", "leading"),
+            "weights": CommandPlace("step_command", "start"),
+            "step": CommandPlace("step_command", "step"),
         },
     ),
     "plan": Listed(
         NIGHTLY,
         "Show what a release would cost and how exact it would be. Reads no data and spends nothing.",
-        Place("plan_command", "plan"),
+        CommandPlace("plan_command", "plan"),
     ),
     "run": Listed(
         NIGHTLY,
         "Release, or finish a release that an earlier run began. The same release is never charged twice.",
-        Place("night_commands", "run"),
+        CommandPlace("night_commands", "run"),
     ),
     "serve": Listed(
         NIGHTLY,
         "Run the nights of deployments.toml on this machine: server, schedule and runner in one. Ctrl-C stops.",
-        Place("serve_commands", "serve"),
+        CommandPlace("serve_commands", "serve"),
     ),
     "report": Listed(
         READ,
         "Write the report of a release, HTML and JSON; with --against a comparison of two. "
         "Reads published values only.",
-        Place("report_command", "report"),
+        CommandPlace("report_command", "report"),
     ),
     "export": Listed(
         READ,
         "Write a release for other programs and people: its numbers, a certificate, pages of all, a public record.",
         {
-            "data": Place("export_command", "export"),
-            "certificate": Place("certificate_command", "certificate"),
-            "site": Place("site_command", "site"),
-            "disclosure": Place("disclose_command", "disclose"),
+            "data": CommandPlace("export_command", "export"),
+            "certificate": CommandPlace("certificate_command", "certificate"),
+            "site": CommandPlace("site_command", "site"),
+            "disclosure": CommandPlace("disclose_command", "disclose"),
         },
     ),
     "verify": Listed(
         CHECK,
         "Check releases by themselves: content, promise, noise and unit. Asks no ledger, config or server.",
-        Place("verify_command", "verify_releases"),
+        CommandPlace("verify_command", "verify_releases"),
     ),
     "audit": Listed(
         CHECK,
         "Replay a config of a release or an ingest on constructed neighbours, or bound the true loss of a mechanism "
         "from below. Reads no data; exit code 10 if a claim is refuted.",
-        Place("audit_command", "audit"),
+        CommandPlace("audit_command", "audit"),
     ),
     "study": Listed(
         CHECK,
         "List the mechanisms, and study those that no config can release: claims, true losses, draws on public data.",
         {
-            "mechanisms": Place("mechanisms_command", "mechanisms"),
-            "r1smg": Place("study_commands", "r1smg"),
-            "wishart": Place("study_commands", "wishart"),
-            "johnson-lindenstrauss": Place("study_commands", "johnson_lindenstrauss"),
-            "ppca": Place("study_commands", "ppca"),
-            "imgm": Place("study_commands", "imgm"),
-            "sampling": Place("study_commands", "sampled"),
-            "training": Place("study_commands", "trained"),
+            "mechanisms": CommandPlace("mechanisms_command", "mechanisms"),
+            "r1smg": CommandPlace("study_commands", "r1smg"),
+            "wishart": CommandPlace("study_commands", "wishart"),
+            "johnson-lindenstrauss": CommandPlace("study_commands", "johnson_lindenstrauss"),
+            "ppca": CommandPlace("study_commands", "ppca"),
+            "imgm": CommandPlace("study_commands", "imgm"),
+            "sampling": CommandPlace("study_commands", "sampled"),
+            "training": CommandPlace("study_commands", "trained"),
         },
     ),
     "ledger": Listed(
         OPERATE,
         "Grant budgets, see what is left of them, and read, approve, verify and correct what the ledger holds.",
         {
-            "grant": Place("budget_commands", "grant"),
-            "budget": Place("budget_commands", "budget"),
-            "forecast": Place("budget_commands", "forecast"),
-            "split": Place("budget_commands", "split"),
-            "price": Place("budget_commands", "price"),
-            "charge": Place("budget_commands", "charge"),
-            "approve": Place("approve_command", "approve"),
-            "withdraw": Place("withdraw_command", "withdraw_release"),
-            "show": Place("ledger_commands", "show"),
-            "verify": Place("ledger_commands", "verify"),
-            "head": Place("ledger_commands", "head_"),
-            "prove": Place("ledger_commands", "prove"),
-            "export": Place("ledger_commands", "export"),
+            "grant": CommandPlace("budget_commands", "grant"),
+            "budget": CommandPlace("budget_commands", "budget"),
+            "forecast": CommandPlace("budget_commands", "forecast"),
+            "split": CommandPlace("budget_commands", "split"),
+            "price": CommandPlace("budget_commands", "price"),
+            "charge": CommandPlace("budget_commands", "charge"),
+            "approve": CommandPlace("approve_command", "approve"),
+            "withdraw": CommandPlace("withdraw_command", "withdraw_release"),
+            "show": CommandPlace("ledger_commands", "show"),
+            "verify": CommandPlace("ledger_commands", "verify"),
+            "head": CommandPlace("ledger_commands", "head_"),
+            "prove": CommandPlace("ledger_commands", "prove"),
+            "export": CommandPlace("ledger_commands", "export"),
             "admin": _ADMIN,
         },
     ),
@@ -180,12 +180,12 @@ COMMANDS = {
         OPERATE,
         "Run the nights of a team: deployments, workers, missed nights, metrics, old releases and erasures.",
         {
-            "deploy": Place("serve_commands", "deploy"),
-            "worker": Place("serve_commands", "worker"),
-            "catch-up": Place("serve_commands", "catch_up"),
-            "metrics": Place("serve_commands", "metrics"),
-            "prune": Place("serve_commands", "prune"),
-            "erase": Place("erase_command", "erase"),
+            "deploy": CommandPlace("serve_commands", "deploy"),
+            "worker": CommandPlace("serve_commands", "worker"),
+            "catch-up": CommandPlace("serve_commands", "catch_up"),
+            "metrics": CommandPlace("serve_commands", "metrics"),
+            "prune": CommandPlace("serve_commands", "prune"),
+            "erase": CommandPlace("erase_command", "erase"),
         },
     ),
 }
@@ -232,12 +232,12 @@ class CommandsOnDemand(TyperGroup):
 class _Loading(Mapping[str, Any]):
     """Commands of a group by their names, each imported when it is looked up."""
 
-    def __init__(self, table: Mapping[str, Place | Group]) -> None:
+    def __init__(self, table: Mapping[str, CommandPlace | CommandGroup]) -> None:
         self._table = table
 
     def __getitem__(self, name: str) -> Any:
         found = self._table[name]
-        return _group(name, *found) if isinstance(found, Group) else _command(name, found)
+        return _group(name, *found) if isinstance(found, CommandGroup) else _command(name, found)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._table)
@@ -289,18 +289,18 @@ def load(name: str) -> Any:
     The command as Typer runs it.
     """
     listed = COMMANDS[name]
-    if isinstance(listed.what, Place):
+    if isinstance(listed.what, CommandPlace):
         return _command(name, listed.what)
     return _group(name, listed.help, listed.what)
 
 
-def _group(name: str, text: str, table: Mapping[str, Place | Group]) -> TyperGroup:
+def _group(name: str, text: str, table: Mapping[str, CommandPlace | CommandGroup]) -> TyperGroup:
     group = _GroupOnDemand(name=name, help=text, no_args_is_help=True)
     group.commands = _Loading(table)  # type: ignore[assignment] # Typer reads it and never writes
     return group
 
 
-def _command(name: str, place: Place) -> Any:
+def _command(name: str, place: CommandPlace) -> Any:
     with uncollected():
         module = import_module(f"{__package__}.{place.module}")
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -46,7 +46,7 @@ class Nights(Release):
         raise ConfigError(
             "Several nights have no promise of their own",
             "What they promise together is what the budget has spent on them",
-            "See blockveil budget or bv.budget(...).spent_epsilon; each release has its own guarantee",
+            "See blockveil ledger budget or bv.budget(...).spent_epsilon; each release has its own guarantee",
         )
 
     def export(self, *_: Any, **__: Any) -> Any:
