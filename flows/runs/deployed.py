@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from prefect import runtime
 
+from blockveil.flows.base import prefect_internals
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config.deployments_file import NightSection, Scheduled
 from blockveil.pipeline.config.night_dates import night_at, wall_clock
@@ -111,13 +112,11 @@ def times(cron: str, zone: str, after: datetime, until: datetime) -> Sequence[da
 
     There is one for each civil date of the schedule, and its ``date()`` is the logical date.
     """
-    from prefect.server.schemas.schedules import CronSchedule  # slow to import, and needed only for late nights
-
     # Times from the server are of another class, whose arithmetic is not that of the standard library.
     start, end = (max(_EARLIEST, datetime.fromtimestamp(time.timestamp(), UTC)) for time in (after, until))
     # In UTC the clock never changes, so each date comes once. In another zone its time is at most a day off.
     day, last = start - timedelta(days=2), end + timedelta(days=2)
-    calendar, found = CronSchedule(cron=cron, timezone="UTC"), list[datetime]()
+    calendar, found = prefect_internals.cron_schedule(cron, "UTC"), list[datetime]()
     while dates := asyncio.run(calendar.get_dates(_AT_ONCE, start=day, end=last)):
         found += [wall_clock(each.date(), cron, zone) for each in dates]
         day = datetime.fromtimestamp(dates[-1].timestamp() + 1, UTC)

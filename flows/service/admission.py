@@ -19,7 +19,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.deployments.runner import RunnerDeployment
 from prefect.utilities.schema_tools.validation import ValidationError, validate
 
-from blockveil.flows.base import code
+from blockveil.flows.base import code, prefect_internals
 from blockveil.flows.runs import overrides
 from blockveil.flows.runs.deployed import Deployed, NotReviewed
 from blockveil.flows.runs.reviewed import config_file
@@ -111,7 +111,7 @@ def differences(made: RunnerDeployment, known: DeploymentResponse) -> list[str]:
         "entrypoint": made.entrypoint,
         "enforce_parameter_schema": True,
         "parameters": made.model_dump(mode="json", include={"parameters"})["parameters"],
-        "parameter_openapi_schema": _without_choices(made._parameter_openapi_schema.model_dump(exclude_unset=True)),
+        "parameter_openapi_schema": _without_choices(prefect_internals.form(made).model_dump(exclude_unset=True)),
         "tags": sorted(made.tags),
     }
     found = {name: getattr(known, name) or None for name in (*empty, "entrypoint", "enforce_parameter_schema")}
@@ -163,7 +163,7 @@ def _check_run(run: FlowRun) -> None:
 
 
 def _parameters(given: dict[str, Any], made: RunnerDeployment, flow: Flow[..., Any]) -> dict[str, Any]:
-    schema = made._parameter_openapi_schema.model_dump(exclude_unset=True)
+    schema = prefect_internals.form(made).model_dump(exclude_unset=True)
     for problem in _hostile(given):
         raise _refusal(problem, "Send plain values, as the form does")
     unknown = sorted(set(given) - set(schema["properties"]))

@@ -163,7 +163,7 @@ def emit(
         "related": related,
         "payload": {"message": message},
     }
-    client._client.post("/events", json=[body]).raise_for_status()
+    client.request("POST", "/events", json=[body]).raise_for_status()
 
 
 def told(client: SyncPrefectClient, about: str, now: datetime) -> list[Told]:
@@ -195,7 +195,7 @@ def told(client: SyncPrefectClient, about: str, now: datetime) -> list[Told]:
 def _events(client: SyncPrefectClient, now: datetime, name: str, **more: Any) -> list[dict[str, Any]]:
     span = {"since": (now - _LOOK_BACK).isoformat(), "until": (now + timedelta(days=1)).isoformat()}
     asked = {"event": {"name": [name]}, "occurred": span, **more}
-    answer = client._client.post("/events/filter", json={"filter": asked, "limit": _MOST})
+    answer = client.request("POST", "/events/filter", json={"filter": asked, "limit": _MOST})
     answer.raise_for_status()
     events: list[dict[str, Any]] = answer.json()["events"]
     return events

@@ -12,7 +12,6 @@ from typing import Any, cast
 from uuid import UUID
 
 from prefect import get_client
-from prefect._internal.control_listener import configure_from_env
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.engine import handle_engine_signals
 from prefect.exceptions import ObjectNotFound
@@ -21,6 +20,7 @@ from prefect.logging.loggers import flow_run_logger
 from prefect.states import Failed, Running
 from prefect.utilities.engine import propose_state_sync
 
+from blockveil.flows.base import prefect_internals
 from blockveil.flows.runs import deployed, steps
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import admission
@@ -32,7 +32,7 @@ RUN = "PREFECT__FLOW_RUN_ID"
 
 def main() -> None:
     """Run the run that the environment names; ends the process as Prefect's own engine does."""
-    configure_from_env()  # whoever started this process can tell it to end in order
+    prefect_internals.listen_for_the_end()
     number = UUID(os.environ[RUN])
     with handle_engine_signals(number):
         obey(number, Path(os.environ[CONFIG_ROOT]), Path.cwd())

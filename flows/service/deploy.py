@@ -15,6 +15,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import get_current_settings
 
+from blockveil.flows.base import prefect_internals
 from blockveil.flows.service import automations, deployments, limits, login, recovery, revival, runner, silence
 from blockveil.flows.service.named_server import require_server
 from blockveil.pipeline.base.errors import ConfigError
@@ -30,8 +31,10 @@ def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
     Raises
     ------
     BlockveilError
-        A config cannot be planned, there is no server, or its pool is of another kind.
+        Prefect has moved what workers are built on, a config cannot be planned, there is no server, or its pool is of
+        another kind.
     """
+    prefect_internals.require()
     require_server()
     deployments.plans(loaded)
     for line in deployments.stores(loaded):
@@ -83,8 +86,9 @@ def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable
     Raises
     ------
     BlockveilError
-        There is no server, or its pool is of another kind.
+        Prefect has moved what workers are built on, there is no server, or its pool is of another kind.
     """
+    prefect_internals.require()
     require_server()
     _make_pool(pool)
     settings = get_current_settings()

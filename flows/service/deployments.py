@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from prefect import Flow, get_client
-from prefect._internal.versioning import VersionType
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentScheduleUpdate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
@@ -19,7 +18,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.schedules import Cron, Schedule
 from prefect.types.entrypoint import EntrypointType
 
-from blockveil.flows.base import code
+from blockveil.flows.base import code, prefect_internals
 from blockveil.flows.runs.audit_flow import audit
 from blockveil.flows.runs.deployed import DATASET, MARK, NotReviewed
 from blockveil.flows.runs.ingest_flow import ingest_dataset
@@ -186,14 +185,14 @@ def _put_right(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:
             raise
         # Schedules with a text that the server cannot show; it is asked for none of it where it replaces them.
         made = {"name": deployment.name, "flow_id": str(client.create_flow_from_name(str(deployment.flow_name)))}
-        client._client.post("/deployments/", json={**made, "schedules": []}).raise_for_status()
+        client.request("POST", "/deployments/", json={**made, "schedules": []}).raise_for_status()
         number = _applied(client, deployment)
     return number
 
 
 def _applied(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:
     number: UUID = deployment.apply()  # type: ignore[assignment]
-    client._client.patch(f"/deployments/{number}", json=_AS_MADE).raise_for_status()
+    client.request("PATCH", "/deployments/{id}", path_params={"id": number}, json=_AS_MADE).raise_for_status()
     return number
 
 
@@ -308,12 +307,11 @@ def _deployment(
         parameters=parameters,
         tags=[MARK, *tags],
         version=code.running(),
-        version_type=VersionType.SIMPLE,  # else Prefect asks git about the folder in which the command was called
+        version_type=prefect_internals.SIMPLE,  # type: ignore[arg-type]
         concurrency_limit=_ONE_AT_A_TIME,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    schema = made._parameter_openapi_schema
-    made._parameter_openapi_schema = schema.model_copy(update={"definitions": _portable(schema.definitions)})
+    prefect_internals.set_form(made, definitions=_portable(prefect_internals.form(made).definitions))
     return made
 
 
@@ -340,11 +338,10 @@ def _schedule(entry: Scheduled) -> Schedule:
 
 def _choices(deployment: RunnerDeployment, field: str, names: Sequence[str]) -> RunnerDeployment:
     """Let the form offer these names alone; the flow itself refuses whatever is no reviewed config."""
-    schema = deployment._parameter_openapi_schema
+    schema = prefect_internals.form(deployment)
     known: dict[str, Any] = schema.properties[field]
     choice: dict[str, Any] = {"enum": list(names)}
     if "anyOf" in known:  # what may be left empty too
         choice = {"anyOf": [{**each, **(choice if each["type"] == "string" else {})} for each in known["anyOf"]]}
-    properties = {**schema.properties, field: {**known, **choice}}
-    deployment._parameter_openapi_schema = schema.model_copy(update={"properties": properties})
+    prefect_internals.set_form(deployment, properties={**schema.properties, field: {**known, **choice}})
     return deployment

@@ -6,6 +6,7 @@ They only save work, so none of them is trusted, and none can stop a service: wh
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 from prefect import get_client
@@ -53,9 +54,13 @@ def of_deployment(client: SyncPrefectClient, number: UUID, shown: DeploymentResp
     if known is not None and known.name == name and known.active_slots <= (0 if anew else 1):
         turns.make_limit(client, name)  # on, and without decay
         return
-    client._client.patch(f"/deployments/{number}", json={"global_concurrency_limit_id": None}).raise_for_status()
+    _patch(client, number, global_concurrency_limit_id=None)
     _delete(client, name)
-    client._client.patch(f"/deployments/{number}", json={"concurrency_limit": 1}).raise_for_status()
+    _patch(client, number, concurrency_limit=1)
+
+
+def _patch(client: SyncPrefectClient, number: UUID, **changes: Any) -> None:
+    client.request("PATCH", "/deployments/{id}", path_params={"id": number}, json=changes).raise_for_status()
 
 
 def _delete(client: SyncPrefectClient, name: str) -> None:

@@ -58,7 +58,7 @@ def why_not_recorded(error: Exception, otherwise: str) -> tuple[str, str, str]:
 def _unfit(address: str) -> ServerFailed | None:
     try:
         with get_client(sync_client=True) as client:
-            client._client.get("/hello").raise_for_status()  # nothing that anybody could have made unreadable
+            client.request("GET", "/hello").raise_for_status()  # nothing that anybody could have made unreadable
     except httpx.HTTPStatusError as error:
         if error.response.status_code in (401, 403):
             return ServerFailed(

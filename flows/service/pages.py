@@ -149,7 +149,7 @@ def _part(read: Callable[[int, int], Sequence[Item]], offset: int, size: int) ->
 def _delete_unreadable(client: SyncPrefectClient, filters: dict[str, Any], known: set[UUID]) -> None:
     """Delete the runs of a filter that the server cannot show; their numbers it can."""
     asked = {name: each.model_dump(mode="json") for name, each in filters.items() if each is not None}
-    answer = client._client.post("/ui/flow_runs/history", json=asked)
+    answer = client.request("POST", "/ui/flow_runs/history", json=asked)
     answer.raise_for_status()
     for number in {UUID(each["id"]) for each in answer.json()} - known:
         try:

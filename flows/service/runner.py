@@ -35,18 +35,16 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import Abort, ObjectNotFound, PrefectHTTPStatusError
-from prefect.runner._flow_run_executor import FlowRunExecutorContext
-from prefect.runner._starter_engine import EngineCommandStarter
-from prefect.runner._state_proposer import StateProposer
 from prefect.states import Cancelled, Crashed, Pending
 from prefect.utilities.engine import propose_state
 
 from blockveil.flows.base import code
+from blockveil.flows.base.prefect_internals import Execution
 from blockveil.flows.cluster import scratch
 from blockveil.flows.runs.deployed import DATASET
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service.pages import is_broken, pages
-from blockveil.flows.service.silence import AT_WORK, LABEL, Died, Watch
+from blockveil.flows.service.silence import AT_WORK, LABEL, Watch
 
 AHEAD = timedelta(seconds=10)
 """How long before its time a run's process is started; it then waits for its time."""
@@ -144,10 +142,10 @@ async def _pin(client: PrefectClient, deployment: UUID | None) -> str | None:
 
 @dataclass
 class _Work:
-    """A run that this process has taken: the tag of its data set, and what surrounds its process once it has one."""
+    """A run that this process has taken: the tag of its data set, and its process once that is being started."""
 
     dataset: str | None
-    context: FlowRunExecutorContext | None = None
+    execution: Execution | None = None
 
 
 class Runner:
@@ -197,10 +195,9 @@ class Runner:
 
     async def _end(self, number: UUID, work: _Work) -> None:
         """Ask the process of a run to end as soon as it has one, and kill it where it takes too long."""
-        while work.context is None or work.context.process_manager.get(number) is None:
+        while work.execution is None or not work.execution.has_process(number):
             await asyncio.sleep(0.1)
-        await work.context.control_channel.signal(number, "cancel")  # it then leaves its last state to this process
-        await work.context.process_manager.kill(number, grace_seconds=GRACE_SECONDS)
+        await work.execution.end(number, GRACE_SECONDS)
 
     async def _look(self, client: PrefectClient) -> None:
         if monotonic() - self._watched >= WATCH_SECONDS:
@@ -241,18 +238,30 @@ class Runner:
     async def _process(self, run: FlowRun) -> None:
         # A folder of its own: nobody's settings and nobody's code lie there.
         with scratch.private_folder() as folder:
-            async with FlowRunExecutorContext() as context:
+            async with Execution.begin() as execution:
                 if self._watch.worker:
-                    await context.client.update_flow_run_labels(run.id, {LABEL: self._watch.worker})
-                context._state_proposer = _Successor(context.client, self._watch.died, lambda: self._stopping)
-                starter = EngineCommandStarter(
-                    command=shlex.join([sys.executable, "-P", "-m", "blockveil.flows.service.start_child"]),
-                    cwd=str(folder),
-                    env={CONFIG_ROOT: str(self._root), "PYTHONSAFEPATH": "1"},
-                    control_channel=context.control_channel,
-                )
-                self._at_work[run.id].context = context
-                await context.create_executor(run, starter, hook_runner=_NoHooks()).submit()
+                    await execution.client.update_flow_run_labels(run.id, {LABEL: self._watch.worker})
+                self._at_work[run.id].execution = execution
+                command = shlex.join([sys.executable, "-P", "-m", "blockveil.flows.service.start_child"])
+                env = {CONFIG_ROOT: str(self._root), "PYTHONSAFEPATH": "1"}
+                await execution.run(run, command, folder, env, partial(self._after_death, execution.client))
+
+    async def _after_death(
+        self, client: PrefectClient, run: FlowRun, _: str, crash: Callable[[], Awaitable[State[Any] | None]]
+    ) -> State[Any] | None:
+        """State after the death of a process, decided before the run is marked as crashed, which raises an alarm."""
+        if self._stopping:
+            return None  # `_say_stopped` says why it ended
+        try:
+            present = (await client.read_flow_run(run.id)).state
+            if present is not None and present.type not in (*AT_WORK, StateType.SCHEDULED):
+                return None  # such as one that waits for a person: how its process ended is nothing to it
+            died = self._watch.died
+            state = None if died is None else await in_background(died, run.id)
+        except Exception as error:  # noqa: BLE001 - a server or a ledger that is away; the run is looked at again later
+            _log.warning("What follows run '%s' is not known yet (%s)", run.id, type(error).__name__)
+            state = None
+        return state or await crash()
 
 
 def _due(run: FlowRun) -> float:
@@ -309,35 +318,3 @@ async def in_background(work: Callable[..., Result], *values: Any) -> Result:
 
 def _raise(error: Exception) -> Any:
     raise error
-
-
-class _Successor(StateProposer):
-    """Asks what follows the death of a process before the run is marked as crashed, which raises an alarm."""
-
-    def __init__(self, client: PrefectClient, died: Died | None, stopping: Callable[[], bool]) -> None:
-        super().__init__(client=client)
-        self._died, self._stopping = died, stopping
-
-    async def propose_crashed(self, flow_run: FlowRun, message: str) -> State[Any] | None:
-        """Give the run its next state, or mark it as crashed, as long as it is one that had a process."""
-        if self._stopping():
-            return None  # the runner says why it ended
-        try:
-            present = (await self._client.read_flow_run(flow_run.id)).state
-            if present is not None and present.type not in (*AT_WORK, StateType.SCHEDULED):
-                return None  # such as one that waits for a person: how its process ended is nothing to it
-            state = None if self._died is None else await in_background(self._died, flow_run.id)
-        except Exception as error:  # noqa: BLE001 - a server or a ledger that is away; the run is looked at again later
-            _log.warning("What follows run '%s' is not known yet (%s)", flow_run.id, type(error).__name__)
-            state = None
-        return state or await super().propose_crashed(flow_run, message)
-
-
-class _NoHooks:
-    """Our flows have no hooks, and none of a server's is loaded."""
-
-    async def run_cancellation_hooks(self, flow_run: FlowRun, state: State[Any]) -> None:
-        """Do nothing."""
-
-    async def run_crashed_hooks(self, flow_run: FlowRun, state: State[Any]) -> None:
-        """Do nothing."""

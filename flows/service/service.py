@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 
+from blockveil.flows.base import prefect_internals
 from blockveil.flows.service import login, server
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import LoadedDeployments
@@ -39,9 +40,11 @@ def serve(
     Raises
     ------
     BlockveilError
-        Another process serves with the same Prefect home, a config cannot be planned, there is no server, or the
-        credentials of the site's upload are not where `deployments.toml` says.
+        Prefect has moved what the service is built on, another process serves with the same Prefect home, a config
+        cannot be planned, there is no server, or the credentials of the site's upload are not where
+        `deployments.toml` says.
     """
+    prefect_internals.require()
     with ExitStack() as stack:
         home = login.home()
         _check_credentials(loaded)

@@ -48,27 +48,12 @@ def _app() -> tuple[Any, int]:
     login = settings.api.auth_string
     if login is None or not login.get_secret_value().strip():
         sys.exit("PREFECT_SERVER_API_AUTH_STRING is not set: a server is never without a password. Set user:password.")
-    from prefect.server.api.server import create_app
-
-    _take_the_lock_first()
+    from blockveil.flows.base import prefect_internals
     from blockveil.flows.service.door import Door
 
     origins = settings.api.cors_allowed_origins.split(",")
-    return Door(create_app(final=True), login.get_secret_value(), origins), int(settings.api.keepalive_timeout)
-
-
-def _take_the_lock_first() -> None:
-    """Let transactions on SQLite wait for each other.
-
-    One that reads before it writes is refused at once, without any wait, where another one has written in between.
-    """
-    from prefect.server.database.configurations import SQLITE_BEGIN_MODE, AioSqliteConfiguration
-
-    def begin(_: Any, connection: Any) -> None:
-        if SQLITE_BEGIN_MODE.get() is not None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    AioSqliteConfiguration.begin_sqlite_stmt = begin  # type: ignore[assignment]
+    door = Door(prefect_internals.server_application(), login.get_secret_value(), origins)
+    return door, int(settings.api.keepalive_timeout)
 
 
 class _Tick:

@@ -40,7 +40,7 @@ PAGES = ["/", "/ui-settings", "/docs", "/redoc", "/openapi.json", "/metrics", "/
 @pytest.fixture(scope="module")
 def routes():
     """All that a Prefect server can be asked, by its own description of itself, and its websockets."""
-    from prefect.server.api.server import create_api_app
+    from prefect.server.api.server import create_api_app  # noqa: TID251 - describes itself
 
     found = create_api_app().openapi()["paths"]
     number = "00000000-0000-4000-8000-000000000000"

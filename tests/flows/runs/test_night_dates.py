@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
-from prefect.server.schemas.schedules import CronSchedule
 
+from blockveil.flows.base import prefect_internals
 from blockveil.flows.runs import deployed
 from blockveil.pipeline.config.deployments_file import NightSection
 from blockveil.pipeline.config.night_dates import night_at, wall_clock
@@ -50,7 +50,7 @@ def kinds_of_changes():
 
 def planned(cron, zone, start, end):
     """What Prefect's scheduler plans."""
-    return asyncio.run(CronSchedule(cron=cron, timezone=zone).get_dates(20, start=start, end=end))
+    return asyncio.run(prefect_internals.cron_schedule(cron=cron, timezone=zone).get_dates(20, start=start, end=end))
 
 
 def near(zone, change):

@@ -18,7 +18,7 @@ OPEN = {("get", "/health"), ("get", "/ready")}
 def app():
     """The server's API, without a database behind it."""
     from prefect.context import SettingsContext
-    from prefect.server.api.server import create_app
+    from prefect.server.api.server import create_app  # noqa: TID251 - without a schedule
     from prefect.settings import Profile, Settings
 
     with mock.patch.dict(os.environ, server._settings("http://127.0.0.1:1/api", ":".join(LOGIN))):

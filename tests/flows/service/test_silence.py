@@ -144,20 +144,18 @@ def test_what_a_person_cancelled_is_cancelled_and_a_night_is_tried_again(judged)
 
 
 @pytest.mark.parametrize("state", [Suspended(timeout_seconds=9999), Running()], ids=["waits", "worked"])
-def test_how_its_process_ended_is_nothing_to_a_run_that_waits_for_a_person(monkeypatch, state):
+def test_how_its_process_ended_is_nothing_to_a_run_that_waits_for_a_person(tmp_path, state):
     run = SimpleNamespace(id=uuid4(), state=state)
 
     class Client:
         async def read_flow_run(self, number):
             return run
 
-    async def propose(client, proposed, flow_run_id):
-        run.state = proposed
-        return proposed
+    async def crash():
+        run.state = Crashed()
 
-    monkeypatch.setattr("prefect.runner._state_proposer.propose_state", propose)
-    successor = runner._Successor(Client(), lambda _: None, lambda: False)
-    asyncio.run(successor.propose_crashed(run, "Process exited with status code: -9"))
+    looks = runner.Runner(None, tmp_path, 10, 9, silence.Watch(died=lambda _: None))
+    asyncio.run(looks._after_death(Client(), run, "Process exited with status code: -9", crash))
     assert run.state.type is (StateType.CRASHED if state.is_running() else StateType.PAUSED)
 
 

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 import sqlalchemy as sa
-from prefect.server.database.configurations import AioSqliteConfiguration
+from prefect.server.database.configurations import AioSqliteConfiguration  # noqa: TID251 - what is changed in it
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from blockveil.flows.service import start_server
+from blockveil.flows.base import prefect_internals
 
 WRITING = """
 import sys
@@ -50,7 +50,7 @@ def test_no_server_starts_without_a_login(tmp_path, login):
 
 def test_a_transaction_on_sqlite_that_reads_and_then_writes_waits_for_others_and_is_not_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(AioSqliteConfiguration, "begin_sqlite_stmt", AioSqliteConfiguration.begin_sqlite_stmt)
-    start_server._take_the_lock_first()
+    prefect_internals.take_the_lock_first()
     database = AioSqliteConfiguration(f"sqlite+aiosqlite:///{tmp_path}/a.db")
 
     async def begun(engine, *, reads=False, pause=0.0):
