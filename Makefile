@@ -45,11 +45,11 @@ core = $(1)/bin/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) --dist load
 help: ## show the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
 
-$(V)/.stamp: requirements.lock pyproject.toml
+$(V)/.stamp: requirements.lock pyproject.toml src/blockveil/__init__.py
 	$(call from_lock,$(V),requirements.lock)
 	touch $@
 
-$(LOWEST)/.stamp: requirements-lowest.lock pyproject.toml
+$(LOWEST)/.stamp: requirements-lowest.lock pyproject.toml src/blockveil/__init__.py
 	$(call from_lock,$(LOWEST),requirements-lowest.lock)
 	touch $@
 

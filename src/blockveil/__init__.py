@@ -21,6 +21,7 @@ Each of these is imported when it is first asked for::
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,9 +35,16 @@ if TYPE_CHECKING:
     from blockveil.flows.python.running import run as run
     from blockveil.flows.python.stating import ledger as ledger
     from blockveil.pipeline.analysis.combined_nights import combine as combine
-    from blockveil.pipeline.analysis.opening import open_ as open  # noqa: A004, F401 - as standard modules have it
+    from blockveil.pipeline.analysis.opening import open_
     from blockveil.pipeline.analysis.release import Release as Release
     from blockveil.pipeline.base.errors import BlockveilError as BlockveilError
+
+    open = open_  # noqa: A001 - as standard modules have it
+
+__version__ = "0.1.0"
+
+if importlib.util.find_spec("fcntl") is None:
+    raise ImportError("Blockveil needs locks and modes of files, which this system lacks: run it on Linux")
 
 _PLACES = {
     "BlockveilError": ("blockveil.pipeline.base.errors", "BlockveilError"),
@@ -58,14 +66,16 @@ _PLACES = {
 __all__ = list(_PLACES)
 
 
-def __getattr__(name: str) -> Any:
-    """What is imported when it is first asked for."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place, inner = _PLACES[name]
-    module = importlib.import_module(place)
-    found = globals()[name] = getattr(module, inner) if inner else module
-    return found
+if not TYPE_CHECKING:  # a type checker would take every name for one of the package
+
+    def __getattr__(name: str) -> Any:
+        """What is imported when it is first asked for."""
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        place, inner = _PLACES[name]
+        module = importlib.import_module(place)
+        found = globals()[name] = getattr(module, inner) if inner else module
+        return found
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.metadata import Metadata
 
+import blockveil
 from blockveil.pipeline.ledger import Ledger
 from tests import support
 from tests.end_to_end.served import serve, server_alone
@@ -106,7 +108,15 @@ def test_the_wheel_holds_the_package_with_its_examples_and_nothing_else(wheel):
     # Those of the papers are of benchmarks, which need a checkout.
     examples = {name for name in listed if name.startswith("configs/") and not name.startswith("configs/papers/")}
     assert {name for name in held if name.endswith(".py")} == {name for name in modules if name.endswith(".py")}
-    assert {name for name in held if not name.endswith((".py", ".pyi"))} == examples
+    assert {name for name in held if not name.endswith((".py", ".pyi"))} == examples | {"py.typed"}
+
+
+def test_a_type_checker_of_somebody_else_reads_the_types_of_the_wheel(installed, tmp_path):
+    shutil.copy(ROOT / "tests" / "data" / "typed_user.py", tmp_path)
+    words = ["-m", "mypy", "--strict", "--python-executable", installed / "python", "--cache-dir", tmp_path / "cache"]
+    # The settings of the checkout are not those of a user.
+    checked = run(sys.executable, *words, "--config-file", os.devnull, tmp_path / "typed_user.py")
+    assert "no issues found in 1 source file" in checked
 
 
 def test_the_image_for_containers_has_what_the_wheel_has(wheel, tmp_path):
@@ -138,6 +148,14 @@ def nights(tmp_path):
 
 def kinds(loaded):
     return [entry.kind for entry in Ledger(loaded.ledger_url).history()]
+
+
+def test_the_wheel_says_what_it_is_to_an_index(wheel):
+    (name,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA"))
+    found = Metadata.from_email(zipfile.ZipFile(wheel).read(name), validate=True)
+    assert str(found.version) == blockveil.__version__
+    assert {"LICENSE", "NOTICE"} == set(found.license_files)
+    assert {"Operating System :: POSIX :: Linux", "Typing :: Typed"} <= set(found.classifiers)
 
 
 def test_an_installed_package_serves_a_night(installed, strange, nights, tmp_path):

@@ -4,12 +4,12 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from blockveil import __version__
 from blockveil.flows.cli import app
 from blockveil.flows.cli.commands import COMMANDS, load
 
@@ -19,7 +19,6 @@ HEAVY = (
 )  # fmt: skip
 SCRIPT = """
 import sys
-from importlib.metadata import version
 from blockveil.flows.cli import main
 sys.argv = ["blockveil", *sys.argv[1:]]
 try:
@@ -45,7 +44,7 @@ def test_the_help_page_of_the_program_imports_no_large_package():
 
 def test_the_module_runs_as_the_command_does():
     done = subprocess.run([sys.executable, "-m", "blockveil", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"blockveil {version('blockveil')}\n"
+    assert done.stdout == f"blockveil {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +112,7 @@ def test_commands_of_groups_show_their_own_help(words):
 
 
 def test_the_version_is_that_of_the_installed_package_and_is_shown_without_a_large_package():
-    assert CliRunner().invoke(app, ["--version"]).output == f"blockveil {version('blockveil')}\n"
+    assert CliRunner().invoke(app, ["--version"]).output == f"blockveil {__version__}\n"
     assert imported_by("--version") == set()
 
 
@@ -143,3 +142,10 @@ def test_a_service_and_the_process_of_a_run_start_without_what_draws_and_what_au
     script += f"print([name for name in {late} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_system_without_locks_of_files_is_refused_in_words():
+    blocked = "import sys; sys.modules['fcntl'] = None; import blockveil"
+    done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ImportError: Blockveil needs locks and modes of files" in done.stderr
