@@ -46,6 +46,9 @@ def program(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks and library logs. They may quote private values.")
+    ] = False,
 ) -> None:
     """Make the program a group of commands, whose own help is above."""
 
@@ -95,7 +98,7 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
             known = _refused(error)
     if known is None:
         # The text of an unexpected error could quote a record.
-        return f"unexpected {type(error).__name__}. Run again with --debug to see it.", 1
+        return f"unexpected {type(error).__name__}. Run again as `blockveil --debug ...` to see it.", 1
     if isinstance(known, ForOperator) and sys.stderr.isatty() and "--json" not in sys.argv:
         return known.at_terminal, known.exit_code
     return known.in_full, known.exit_code

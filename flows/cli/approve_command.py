@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Config, Date, Debug, Json, parse_date, parse_name, print_answer, read_config
+from blockveil.flows.cli.common import Config, Date, Json, parse_date, parse_name, print_answer, read_config
 from blockveil.pipeline.base.ed25519 import private_key
 from blockveil.pipeline.base.errors import ConfigError, LedgerError
 from blockveil.pipeline.config.secrets import read_secret
@@ -15,10 +15,10 @@ from blockveil.pipeline.config.secrets import read_secret
 
 def approve(
     config: Config,
-    key: Annotated[
+    sign: Annotated[
         str, typer.Option(help="env:NAME or file:PATH of the officer's Ed25519 private key (PEM).", show_default=False)
     ],
-    name: Annotated[str, typer.Option(help="The officer, as approval.officers names them.", show_default=False)],
+    by: Annotated[str, typer.Option(help="The officer, as approval.officers names them.", show_default=False)],
     why: Annotated[
         str,
         typer.Option(
@@ -30,13 +30,11 @@ def approve(
         Path | None, typer.Option(help="File to write; approval.inbox of the config where it is not given.")
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Sign one release as an officer, where its config asks for signatures. Reads no records and spends nothing.
 
     The signature holds for the very plan that is shown. Run it where your key is; the file may travel by any way.
     """
-    del debug
     from blockveil.pipeline.ledger import Ledger
     from blockveil.pipeline.plan import budgets, promise, signed_approval
     from blockveil.pipeline.plan.begun_plans import plan_begun
@@ -47,10 +45,10 @@ def approve(
     loaded = read_config(config)
     ledger = Ledger(loaded.ledger_url)
     plan = plan_begun(loaded, parse_date(date), ledger)
-    secret = private_key(read_secret("--key", key, Path.cwd()))
+    secret = private_key(read_secret("--sign", sign, Path.cwd()))
     if secret is None:
         raise ConfigError(
-            "--key: this is no key (it is not shown)", "It is an Ed25519 private key in PEM", "Correct it"
+            "--sign: this is no key (it is not shown)", "It is an Ed25519 private key in PEM", "Correct it"
         )
     if budgets.granted(plan, ledger) is None:
         raise LedgerError(
@@ -58,7 +56,7 @@ def approve(
             "An approval holds for one ledger, which has to be there",
             "Let whoever may grant it run `blockveil ledger grant` first",
         )
-    made = signed_approval.sign(plan, ledger, parse_name("--name", name) or "", why, secret)
+    made = signed_approval.sign(plan, ledger, parse_name("--by", by) or "", why, secret)
     asked = budgets.approval_needed(plan, ledger)
     path = output or signed_approval.inbox(plan)
     path.parent.mkdir(parents=True, exist_ok=True)

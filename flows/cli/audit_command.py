@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.flows.cli.common import Debug, Json, parse_date, print_json, print_rows, read_config, say
+from blockveil.flows.cli.common import Json, parse_date, print_json, print_rows, read_config, say
 from blockveil.flows.cli.progress_line import ProgressLine
 from blockveil.pipeline.base.errors import ConfigError
 
@@ -45,12 +45,10 @@ def audit(
     trials: Trials = 400_000,
     seed: Seed = 0,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Replay a config of a release or an ingest on constructed neighbours, or bound the true loss of a mechanism from
     below. Reads no data; exit code 10 if a claim is refuted.
     """
-    del debug
     if what.endswith(".toml") or Path(what).is_file():
         _replay(Path(what), (epsilon, delta, mutant), as_json)
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, print_answer
+from blockveil.flows.cli.common import Json, print_answer
 
 Wanted = Annotated[
     Path,
@@ -40,10 +40,8 @@ def draft(
     powers: Powers = (-10, 40),
     clipped: Clipped = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write the config of a release of histograms of the same columns. Reads no data and spends nothing."""
-    del debug
     from blockveil.pipeline.base.errors import ConfigError
     from blockveil.pipeline.public import bounds_draft, private_bounds
 
@@ -70,9 +68,8 @@ def draft(
     print_answer(rows, as_json)
 
 
-def read(release: Release, output: Output, outside: Outside = 0.0, as_json: Json = False, debug: Debug = False) -> None:
+def read(release: Release, output: Output, outside: Outside = 0.0, as_json: Json = False) -> None:
     """Choose bounds from a release of histograms and write them. Public: the release was paid for."""
-    del debug
     from blockveil.pipeline.public import private_bounds
 
     found = private_bounds.private_bounds(release, outside)

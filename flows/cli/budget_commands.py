@@ -19,7 +19,6 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli.common import (
     Config,
     Date,
-    Debug,
     Json,
     parse_date,
     print_answer,
@@ -89,10 +88,8 @@ def grant(
     by: Annotated[str | None, typer.Option(help="Who grants it; kept in the ledger, with --why.")] = None,
     why: Annotated[str | None, typer.Option(help="Why so much, in one line that the ledger keeps.")] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Grant or change the config's budget, for its privacy unit and neighbouring relation."""
-    del debug
     loaded = read_config(config)
     ledger = Ledger(loaded.ledger_url)
     lost_ledger.check_grant(loaded, ledger, after_loss)
@@ -112,9 +109,8 @@ def grant(
     print_answer(budget_lines(status), as_json, in_numbers=budgets.in_numbers(status))
 
 
-def budget(config: Config, as_json: Json = False, debug: Debug = False) -> None:
+def budget(config: Config, as_json: Json = False) -> None:
     """Show what the config's data set has spent, what is left, and how many more such releases fit."""
-    del debug
     loaded = read_config(config)
     status = Ledger(loaded.ledger_url).budget(loaded.config.release.account)
     try:
@@ -136,10 +132,8 @@ def forecast(
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Burn-down to write, .svg or .png.")] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """How many nights of the schedule are left, how long the present rate lasts, and the noise to last to a date."""
-    del debug
     plans = _plans(configs, None)
     cadence = ahead.cadence_of_all(plans) if every is None else Cadence.each(every)
     today = cadence.today(datetime.now(UTC))
@@ -195,10 +189,8 @@ def split(
         bool, typer.Option("--hold", help="Also reserve all of them, or none; `run` then uses it.")
     ] = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show what releases with privacy.share make of one guarantee, calibrated together before any of them starts."""
-    del debug
     found = split_plans(_plans(configs, date))
     if hold:
         _hold(found.plans)
@@ -245,10 +237,8 @@ def price(
     delta: Annotated[float, typer.Option(help="Delta at which to state epsilon.", show_default=False)],
     epsilon: Annotated[float | None, typer.Option(help="Also state delta at this epsilon.")] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """What a fixed series of events costs, certified: its epsilon at a delta, and the Gaussian that a budget books."""
-    del debug
     if not 0 < delta < 1:
         raise ConfigError(f"--delta is {delta:g}", "delta lies between 0 and 1", "Correct it")
     read = read_events(events)
@@ -283,13 +273,11 @@ def charge(
     name: Annotated[str, typer.Option(help="Name of what was released, as in the ledger.", show_default=False)],
     date: Date = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Book a series of events that another tool draws, before it does: the whole series at once, for ever.
 
     The config names the ledger and the budget. Under the same name and date the same events are booked once.
     """
-    del debug
     loaded, read = read_config(config), read_events(events)
     if not NAME.fullmatch(name):
         raise ConfigError(

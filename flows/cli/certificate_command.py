@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, parse_period, print_message, read_config
+from blockveil.flows.cli.common import Json, parse_period, print_message, read_config
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
@@ -30,8 +30,8 @@ Named = Annotated[
     typer.Argument(metavar="[RELEASE]", help="Release id (with --config), pointer or folder, or its address."),
 ]
 Config = Annotated[Path | None, typer.Option("--config", help="Config of the release: its ledger, and its budget.")]
-Since = Annotated[str | None, typer.Option("--from", help="First night, YYYY-MM-DD, of all releases of a budget.")]
-Until = Annotated[str | None, typer.Option("--to", help="Last night, likewise.")]
+Since = Annotated[str | None, typer.Option("--since", help="First night, YYYY-MM-DD, of all releases of a budget.")]
+Until = Annotated[str | None, typer.Option("--until", help="Last night, likewise.")]
 Sign = Annotated[
     str | None, typer.Option(help="env:NAME or file:PATH of the Ed25519 private key (PEM) of the ledger's keeper.")
 ]
@@ -46,25 +46,23 @@ def certificate(
     sign: Sign = None,
     output: Output = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write one page to print on a release, or on all of a period: what is promised, and how to check it without us.
 
     A release that does not verify, or of which the ledger says something else, gets none. Reads published values only.
     """
-    del debug
     if output is not None and output.suffix != ".html":
         raise ConfigError(f'--output "{output}" does not end in .html', "A certificate is an HTML page", "Correct it")
     loaded = None if config is None else read_config(config)
-    days = parse_period(("--from", since), ("--to", until))
+    days = parse_period(("--since", since), ("--until", until))
     if release is None:
         if loaded is None or output is None or days == (None, None):
             raise _incomplete(
-                "for all releases of a period", "Give a release, or --config, --from or --to, and --output"
+                "for all releases of a period", "Give a release, or --config, --since or --until, and --output"
             )
         _of_period(loaded, days, output, as_json)
     elif days != (None, None):
-        raise _incomplete("for one release", "Leave out --from and --to, or the release")
+        raise _incomplete("for one release", "Leave out --since and --until, or the release")
     else:
         place = named_release(release, loaded)
         require_there(place, release)

@@ -36,9 +36,6 @@ Set = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document for programs, and nothing else, to standard output.")
 ]
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Show tracebacks and library logs. They may quote private values.")
-]
 
 
 def parse_date(text: str | None) -> date:

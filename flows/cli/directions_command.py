@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, print_answer
+from blockveil.flows.cli.common import Json, print_answer
 
 Release = Annotated[
     Path, typer.Argument(help="Folder of a published covariance, second moment, rows or principal directions.")
@@ -15,9 +15,8 @@ Release = Annotated[
 Output = Annotated[Path, typer.Option(help="New .npy file for the matrix, one direction a column.")]
 
 
-def directions(release: Release, output: Output, as_json: Json = False, debug: Debug = False) -> None:
+def directions(release: Release, output: Output, as_json: Json = False) -> None:
     """Write the principal directions of a release, for mvg and mvg-exact. Public: the release was paid for."""
-    del debug
     from blockveil.pipeline.public import noise_directions
 
     found = noise_directions.principal_directions(release)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Config, Debug, Json, parse_date, print_json, read_config, say
+from blockveil.flows.cli.common import Config, Json, parse_date, print_json, read_config, say
 from blockveil.pipeline.base import named_files
 
 
@@ -22,13 +22,11 @@ def disclose(
         Path | None, typer.Option(help="File (.yaml) to write; the terminal where it is not given.")
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write the record of a deployment for the OpenDP registry: from plan, ledger, newest release and its curator.
 
     Reads no records and spends nothing.
     """
-    del debug
     import yaml
 
     from blockveil.pipeline.config.disclosure_file import load_disclosure

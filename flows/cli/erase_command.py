@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, print_message, say_sentence
+from blockveil.flows.cli.common import Json, print_message, say_sentence
 from blockveil.flows.cli.progress_line import ProgressLine
 
 Config = Annotated[Path, typer.Argument(help="Config file of the ingest that makes the store.", show_default=False)]
@@ -47,13 +47,11 @@ def erase(
     release: Releases = None,
     gone: Gone = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Remove all rows of units from a store that grows, and all that an unfinished ingest left. Spends nothing.
 
     Delete the units from the source first. A run that was killed is finished by running it again.
     """
-    del debug
     from blockveil.pipeline.config.ingest_file import load_ingest
     from blockveil.pipeline.data.ingest import erasing, ingest_run
     from blockveil.pipeline.releases.renewing import ReleaseLedgers

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, print_answer, read_config
+from blockveil.flows.cli.common import Json, print_answer, read_config
 
 Named = Annotated[
     str,
@@ -29,11 +29,8 @@ Output = Annotated[
 Config = Annotated[Path | None, typer.Option("--config", help="Config of the release: where release ids are found.")]
 
 
-def export(
-    release: Named, form: Form, output: Output, config: Config = None, as_json: Json = False, debug: Debug = False
-) -> None:
+def export(release: Named, form: Form, output: Output, config: Config = None, as_json: Json = False) -> None:
     """Write the numbers of a release for other programs: tables, NetCDF, or a trained model as ONNX."""
-    del debug
     from blockveil.flows.cli.named_release import named_release
     from blockveil.pipeline.analysis.opening import open_
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, parse_date, parse_day, print_answer, print_message, say_sentence
+from blockveil.flows.cli.common import Json, parse_date, parse_day, print_answer, print_message, say_sentence
 from blockveil.flows.cli.progress_line import ProgressLine
 
 Config = Annotated[Path, typer.Argument(help="Config file of an ingest, TOML.", show_default=False)]
@@ -22,14 +22,11 @@ Before = Annotated[
 Discard = Annotated[bool, typer.Option("--discard", help="Only remove what an unfinished ingest left.")]
 
 
-def ingest(
-    config: Config, before: Before = None, discard: Discard = False, as_json: Json = False, debug: Debug = False
-) -> None:
+def ingest(config: Config, before: Before = None, discard: Discard = False, as_json: Json = False) -> None:
     """Make the store of records that releases read, or append what is new in its source. Spends nothing.
 
     A run that was killed is finished by running it again.
     """
-    del debug
     from blockveil.pipeline.config.ingest_file import load_ingest
     from blockveil.pipeline.data.ingest import ingest_run, known_sources
     from blockveil.pipeline.data.ingest.arrivals import up_to

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from blockveil.flows.cli.column_questions import ColumnQuestions
-from blockveil.flows.cli.common import Date, Debug, Json, parse_date, print_json, print_rows, say, say_sentence
+from blockveil.flows.cli.common import Date, Json, parse_date, print_json, print_rows, say, say_sentence
 from blockveil.flows.cli.typed_words import BACK, MORE, Back, said_yes, typed
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, GoodEnough, good_enough
 from blockveil.pipeline.accuracy.population import Supposed
@@ -53,14 +53,12 @@ def init(
     ] = None,
     date: Date = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write the configs of a first release. Reads the names of the columns and nothing else.
 
     Asks for what only a person can decide, each answer public. Ends with the plan of the first night, and with the
     commands that make it.
     """
-    del debug
     if as_json and not yes:
         raise ConfigError(
             "--json is given without --yes",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, print_answer, read_config
+from blockveil.flows.cli.common import Json, print_answer, read_config
 from blockveil.pipeline.base.errors import ConfigError
 
 Named = Annotated[
@@ -33,10 +33,8 @@ def leading(
     picture: Picture = None,
     config: Config = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show the leading eigenvalues of a released covariance or second moment of any size beside what noise gives."""
-    del debug
     for option, place, ending in (("--output", output, ".npz"), ("--picture", picture, ".svg")):
         if place is None:
             continue

@@ -13,7 +13,6 @@ import typer
 
 from blockveil.flows.cli.common import (
     Config,
-    Debug,
     Json,
     address_of,
     open_ledger,
@@ -53,10 +52,8 @@ def show(
         bool, typer.Option("--all", help="Also entries that move no budget: committed and released.")
     ] = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Print a statement: what each release cost, what its data set had spent then, and what a guess reached with it."""
-    del debug
     days = Days(*parse_period(("--since", since), ("--until", until)))
     entries = open_ledger(config, ledger).history(dataset)
     lines = statement(entries, dataset=dataset, release=release, days=days, every_entry=every)
@@ -116,13 +113,11 @@ def verify(
         typer.Option(help="env:NAME or file:PATH of a public key; each signed approval must be by one of those given."),
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Recompute every hash and signature and replay every state; prints the head hash, to be kept elsewhere.
 
     With a config, the entry that paid for its newest release must be there too.
     """
-    del debug
     from blockveil.pipeline.releases import lost_ledger
 
     opened = open_ledger(config, ledger)
@@ -181,10 +176,8 @@ def head_(
     ] = None,
     output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Print the last row's number, hash and time, signed where a key is given; keep it where the ledger is not."""
-    del debug
     found = open_ledger(config, ledger).head()
     if sign is not None:
         found = found.signed(read_secret("--sign", sign, Path.cwd()))
@@ -203,10 +196,8 @@ def prove(
     ] = None,
     output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Print a proof that a release was paid for and not withdrawn by now, for readers without the ledger."""
-    del debug
     found = Ledger(read_config(config).ledger_url).proof(release_id)
     if sign is not None:
         found = replace(found, head=found.head.signed(read_secret("--sign", sign, Path.cwd())))
@@ -229,10 +220,8 @@ def export(
         str | None,
         typer.Option(help="Close this ledger first, for it goes on there: a path, sqlite:///path, or env:NAME."),
     ] = None,
-    debug: Debug = False,
 ) -> None:
     """Write all entries. They hold data fingerprints: keep the export as private as the ledger."""
-    del debug
     opened = open_ledger(config, ledger)
     if output is not None:
         named_files.check(output)
@@ -270,13 +259,11 @@ def import_(
     key: Annotated[str | None, typer.Option(help="env:NAME or file:PATH of the key of a signed head.")] = None,
     as_copy: Annotated[bool, typer.Option("--as-copy", help="A copy for reading, in which nothing is spent.")] = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Make a new ledger of an export, after its whole chain was verified; also the way from SQLite to PostgreSQL.
 
     The export must have been closed for this address (`ledger export --close-for`), or be imported as a copy.
     """
-    del debug
     expected, opened = _kept_head(head, key), open_ledger(config, ledger)
     with _readable(source) as stream:
         found = opened.load(read_rows(stream), expected, as_copy=as_copy)
@@ -297,10 +284,8 @@ def role(
     name: Annotated[str, typer.Argument(help="The PostgreSQL role; made where it is missing.", show_default=False)],
     budgets: Annotated[bool, typer.Option("--budgets", help="May also grant budgets.")] = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Print the SQL that lets a PostgreSQL role read the ledger and add entries, and nothing else."""
-    del debug
     print_message(role_sql(name, budgets=budgets), as_json, role=name)
 
 
@@ -308,10 +293,8 @@ def void(
     config: Config,
     release_id: Annotated[str, typer.Argument(help="dataset/name/date", show_default=False)],
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Give back a reservation of a run that died before anything was drawn, instead of resuming it."""
-    del debug
     from blockveil.pipeline.releases.keys import open_keys
 
     loaded = read_config(config)

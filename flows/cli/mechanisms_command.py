@@ -10,7 +10,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.auto import Auto, Metric, proven
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.declaration import CatalogueEntry
-from blockveil.flows.cli.common import Debug, Json, print_answer, print_json, say
+from blockveil.flows.cli.common import Json, print_answer, print_json, say
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.unvetted import offered
 
@@ -39,10 +39,8 @@ def mechanisms(
     epsilon: Epsilon = _EXAMPLE[0],
     delta: Delta = _EXAMPLE[1],
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """List all mechanisms with their status, or explain one with its theorem and true privacy profile."""
-    del debug
     if name is None:
         _list(as_json)
         return

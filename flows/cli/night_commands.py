@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -11,7 +12,6 @@ import typer
 from blockveil.flows.cli.common import (
     Config,
     Date,
-    Debug,
     Json,
     Set,
     parse_date,
@@ -65,7 +65,6 @@ def run(
     approve: Approve = None,
     timings: Timings = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Release, or finish a release that an earlier run began. The same release is never charged twice."""
     times = StageTimes()
@@ -73,7 +72,7 @@ def run(
     day, overrides, approver = parse_date(date), parse_overrides(set), parse_name("--approve", approve)
     from blockveil.flows.runs.quiet import quieten  # before Prefect is imported
 
-    quieten(debug)
+    quieten("--debug" in sys.argv)
     loaded = read_config(config, overrides, allowed.RELEASE)
     workspace = Workspace.planned(loaded, day)
     _release(workspace, overrides, no_prefect, approver, as_json, times if timings else None)
@@ -179,11 +178,11 @@ def _tell_result(workspace: Workspace, message: str, as_json: bool, seconds: dic
     )
 
 
-def demo(debug: Debug = False) -> None:
+def demo() -> None:
     """Release the covariance of 30,000 real credit-card records, with everything on this machine."""
     from blockveil.flows.runs.quiet import quieten
 
-    quieten(debug)
+    quieten("--debug" in sys.argv)
     loaded = read_config(_demo_config())
     if quickstart.write_records(quickstart.SOURCE, loaded.store_path):
         say(f"Records written to {loaded.store_path}")

@@ -11,7 +11,6 @@ from blockveil.engine.answers.rates import Rates
 from blockveil.flows.cli.common import (
     Config,
     Date,
-    Debug,
     Json,
     Set,
     parse_date,
@@ -46,12 +45,12 @@ Spread = Annotated[
         "--spread", help="The supposed standard deviation of a feature, as a share of the width of its bounds."
     ),
 ]
-Levers = Annotated[bool, typer.Option("--levers", help="Show all that would give less noise, each with its price.")]
+Options = Annotated[bool, typer.Option("--options", help="Show all that would give less noise, each with its price.")]
 Preview = Annotated[bool, typer.Option("--preview", help="Release simulated records in memory, and show both.")]
-WantedText = Annotated[
+Target = Annotated[
     str | None,
     typer.Option(
-        "--wanted", help='What reaches an accuracy, such as "correlation 0.05" or "directions 3"; with --rows.'
+        "--target", help='What reaches an accuracy, such as "correlation 0.05" or "directions 3"; with --rows.'
     ),
 ]
 Html = Annotated[Path | None, typer.Option("--html", help="Write the plan with a preview as this HTML page.")]
@@ -66,25 +65,23 @@ def plan(
     rows: GuessedRows = None,
     correlation: Correlation = 0.5,
     spread: Spread = 1.0 / 6.0,
-    levers: Levers = False,
+    options: Options = False,
     preview: Preview = False,
-    wanted: WantedText = None,
+    target: Target = None,
     html: Html = None,
-    debug: Debug = False,
 ) -> None:
     """Show what a release would cost and how exact it would be. Reads no data and spends nothing.
 
     Where the store is there, what it says of its records is looked at: a release that would be refused for it is
     refused here. What is supposed of the records, such as their number, is for display alone.
     """
-    del debug
     if html is not None:
         _check_place(html)
     loaded = read_config(config, parse_overrides(set))
     ledger = Ledger(loaded.ledger_url)
     made = plan_ahead(loaded, parse_date(date), ledger)
     store = look(made.loaded)
-    asked = AccuracyQuestion(Supposed(rows, correlation, spread), levers, preview or html is not None, wanted)
+    asked = AccuracyQuestion(Supposed(rows, correlation, spread), options, preview or html is not None, target)
     found = good_enough(made, asked)
     machine = made.effort.machine()
     rates = _measured(machine.slots) if measure else None

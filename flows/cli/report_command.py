@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, parse_date, print_rows, read_config, say
+from blockveil.flows.cli.common import Json, parse_date, print_rows, read_config, say
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
@@ -42,10 +42,8 @@ def report(
     config: Config = None,
     output: Output = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write the report of a release, HTML and JSON; with --against a comparison of two. Reads published values only."""
-    del debug
     loaded = None if config is None else read_config(config)
     path = named_release(release, loaded)
     if output is not None and output.suffix != ".html":

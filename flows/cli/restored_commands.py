@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Config, Debug, Json, open_ledger, print_message, read_config
+from blockveil.flows.cli.common import Config, Json, open_ledger, print_message, read_config
 
 AnyConfig = Annotated[Path | None, typer.Argument(help="Config file that names the ledger.", show_default=False)]
 Address = Annotated[
@@ -26,13 +26,11 @@ def restored(
         ),
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Say that an older copy of the ledger was put back: book what it lacks, and end the series that were open.
 
     What this account has committed on this machine is known, and booked exactly. Run it on each machine that refuses.
     """
-    del debug
     from blockveil.pipeline.releases.put_back import state_restored
 
     done = state_restored(open_ledger(config, ledger), None if config is None else read_config(config), since)
@@ -47,13 +45,11 @@ def attest(
     config: AnyConfig = None,
     ledger: Address = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Say that no older copy of the ledger was put back, where this account goes on with it on a new machine.
 
     The ledger keeps who says so, and why.
     """
-    del debug
     from blockveil.pipeline.releases import put_back
 
     sequence = put_back.attest(open_ledger(config, ledger), by, why)
@@ -69,13 +65,11 @@ def lost_key(
         typer.Option(metavar="PATH", help="Store of the ledger that is gone for good; may be repeated."),
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """State that the key of the ledger's digests of records was lost, and go on under a new one.
 
     Series that were begun end, unfinished nights are never drawn, and the ledger keeps who says so.
     """
-    del debug
     from blockveil.pipeline.releases.lost_key import replace_lost_key
 
     done = replace_lost_key(read_config(config), by, why, gone or ())

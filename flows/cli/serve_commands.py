@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, parse_date, print_json, say
+from blockveil.flows.cli.common import Json, parse_date, print_json, say
 from blockveil.flows.service import login
 from blockveil.flows.service.server import ServerFailed
 
@@ -25,13 +25,6 @@ MetricsPort = Annotated[int, typer.Option(help="Port to answer at.", min=1, max=
 ShowToken = Annotated[bool, typer.Option("--show-token", help="Print the token that a scrape must show, and end.")]
 KeepDays = Annotated[int, typer.Option(help="Number of days whose logical dates are kept.", min=1)]
 Since = Annotated[str | None, typer.Option(help="First night to look at; by default the one after the newest release.")]
-Pool = Annotated[str | None, typer.Option(help="Work pool of the server; that of deployments.toml by default.")]
-Limit = Annotated[
-    int | None,
-    typer.Option(
-        help="How many runs may work at once; by default PREFECT_RUNNER_PROCESS_LIMIT, which is 5 if not set.", min=1
-    ),
-]
 ShowLogin = Annotated[bool, typer.Option("--show-login", help="Print the login of the server of this home, and end.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Do it; without this, only show what would be done.")]
 
@@ -42,10 +35,8 @@ def serve(
     port: Port = 4200,
     site_port: SitePort = None,
     show_login: ShowLogin = False,
-    debug: Debug = False,
 ) -> None:
     """Run the nights of deployments.toml on this machine: server, schedule and runner in one. Ctrl-C stops."""
-    del debug
     if show_login:
         say(login.configured() or login.kept(login.home()))
         return
@@ -55,9 +46,8 @@ def serve(
     serving.serve(load_deployments(configs), host, port, say, site_port)
 
 
-def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
+def deploy(configs: Folder = Path("configs")) -> None:
     """Register the deployments, limits and alarms of deployments.toml on a team's server, pinned to this code."""
-    del debug
     login.join()
     from blockveil.flows.service import deploy as deploying
     from blockveil.pipeline.config.deployments_file import load_deployments
@@ -65,15 +55,16 @@ def deploy(configs: Folder = Path("configs"), debug: Debug = False) -> None:
     deploying.deploy(load_deployments(configs), say)
 
 
-def worker(configs: Folder = Path("configs"), pool: Pool = None, limit: Limit = None, debug: Debug = False) -> None:
-    """Start the runs of a team's work pool here, as this machine's reviewed folder says. Ctrl-C stops."""
-    del debug
+def worker(configs: Folder = Path("configs")) -> None:
+    """Start the runs of a team's work pool here, as this machine's reviewed folder says. Ctrl-C stops.
+
+    PREFECT_RUNNER_PROCESS_LIMIT says how many runs may work at once: 5 where it is not set.
+    """
     login.join()
     from blockveil.flows.service import deploy as deploying
     from blockveil.pipeline.config.deployments_file import load_deployments
 
-    loaded = load_deployments(configs)
-    deploying.work(loaded, pool or loaded.deployments.pool, limit, say)
+    deploying.work(load_deployments(configs), say)
 
 
 def metrics(
@@ -81,10 +72,8 @@ def metrics(
     host: Host = "127.0.0.1",
     port: MetricsPort = 9108,
     show_token: ShowToken = False,
-    debug: Debug = False,
 ) -> None:
     """Answer Prometheus with budgets and nights: public numbers, read anew at every scrape. Ctrl-C stops."""
-    del debug
     from blockveil.flows.service import metrics as serving
     from blockveil.pipeline.config.deployments_file import load_deployments
 
@@ -112,10 +101,8 @@ def prune(
     keep_days: KeepDays = 400,
     apply: Apply = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show the releases that are older than is kept; --apply removes them. Ledger entries and the newest one stay."""
-    del debug
     from blockveil.pipeline.config.deployments_file import load_deployments
     from blockveil.pipeline.releases import retention
 
@@ -138,10 +125,8 @@ def catch_up(
     since: Since = None,
     apply: Apply = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show the nights that were begun or missed and are due, by the policy of deployments.toml; --apply runs them."""
-    del debug
     login.join()
     from blockveil.flows.service import named_server, recovery
     from blockveil.pipeline.config.deployments_file import load_deployments

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from blockveil.engine.shapes.adapted import FLOOR
-from blockveil.flows.cli.common import Debug, Json, print_answer
+from blockveil.flows.cli.common import Json, print_answer
 
 Release = Annotated[Path, typer.Argument(help="Folder of a published covariance or second moment.")]
 Output = Annotated[Path, typer.Option(help="New .npy file for the matrix of the ellipsoid.")]
@@ -42,10 +42,8 @@ def shape(
     headroom: Headroom = 3.0,
     floor: Floor = FLOOR,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write the ellipsoid of least noise for records like those of a release. Public: the release was paid for."""
-    del debug
     from blockveil.pipeline.public import shaping
 
     found = shaping.adapted_shape(release, headroom, floor)
@@ -53,11 +51,8 @@ def shape(
     print_answer(found.rows(output.name), as_json, written=output)
 
 
-def shape_of_list(
-    records: List, output: Output, origin: Origin = "midpoint", as_json: Json = False, debug: Debug = False
-) -> None:
+def shape_of_list(records: List, output: Output, origin: Origin = "midpoint", as_json: Json = False) -> None:
     """Write the ellipsoid of least noise that holds a public list of records, such as a price list or a code book."""
-    del debug
     from blockveil.pipeline.public import listed, shaping
 
     found = listed.shape_of_list(records, origin)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, parse_date, print_answer
+from blockveil.flows.cli.common import Json, parse_date, print_answer
 from blockveil.pipeline.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,13 +43,11 @@ def site(
     upload: Upload = None,
     upload_credentials: Credentials = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write pages of all releases: findings, budgets, nights left, and what changed since the night before.
 
     They are made of published values and of what is public in ledgers, and load nothing from elsewhere.
     """
-    del debug
     from blockveil.flows.base import code
     from blockveil.pipeline.report.release_site import make_site
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Debug, Json, print_json, print_rows
+from blockveil.flows.cli.common import Json, print_json, print_rows
 
 Release = Annotated[Path, typer.Argument(help="Pointer or folder of a release of gradients.", show_default=False)]
 Output = Annotated[Path, typer.Option(help="New .npz file for the weights.", show_default=False)]
@@ -23,10 +23,8 @@ def step(
     rate: Rate,
     before: Before = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Take one step of training along a released gradient. Post-processing: costs no privacy."""
-    del debug
     from blockveil.pipeline.questions import weights
 
     found = weights.step(release, None if before is None else weights.load(before), examples, rate)
@@ -42,10 +40,8 @@ def start(
         list[int] | None, typer.Option(min=1, help="Number of hidden units; given several times, of each hidden layer.")
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write random weights to begin training with."""
-    del debug
     from blockveil.pipeline.questions import weights
 
     found = weights.random(weights.shapes(inputs + 1, hidden or (), outputs), seed)

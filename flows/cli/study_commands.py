@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.study.noisy_training import TrainingAsked
-from blockveil.flows.cli.common import Debug, Json, print_answer
+from blockveil.flows.cli.common import Json, print_answer
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.study import frames as study_frames
 from blockveil.pipeline.study import moments as study_moments
@@ -40,10 +40,8 @@ def r1smg(
     output: Output = None,
     matrix: Matrix = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Rank-1 singular Gaussian noise: what it claims, what holds, and a labelled draw."""
-    del debug
     size = _shape(shape)
     findings = study.r1smg_findings(size, _claim(epsilon, delta), sensitivity)
     rows = list(findings.rows())
@@ -63,10 +61,8 @@ def wishart(
     matrix: Matrix = None,
     calibration: Annotated[str, typer.Option(help="Of the draw: jiang, imtiaz, sheffet or exact.")] = "exact",
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Wishart noise on a second moment: what is claimed, what holds, and a labelled draw."""
-    del debug
     findings = study_moments.wishart_findings(features, radius, _claim(epsilon, delta), neighbours)
     rows = list(findings.rows())
     if output is not None:
@@ -90,10 +86,8 @@ def johnson_lindenstrauss(
     ] = None,
     calibration: Annotated[str, typer.Option(help="Of the draw: blocki, sheffet or exact.")] = "exact",
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Gaussian sketches of regularised records: what is claimed, what holds, and a labelled draw."""
-    del debug
     claim = _claim(epsilon, delta)
     findings = study_moments.sketch_findings(features, records, rows, radius, claim, neighbours)
     lines = list(findings.rows())
@@ -114,10 +108,8 @@ def ppca(
     output: Output = None,
     calibration: Annotated[str, typer.Option(help="Of the draw: published or exact.")] = "exact",
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Principal directions as one frame (PPCA): what is claimed, what holds, and a labelled draw."""
-    del debug
     findings = study_frames.frame_findings(
         _matrix(matrix, None), directions, radius, _claim(epsilon, delta), neighbours
     )
@@ -137,10 +129,8 @@ def imgm(
     steps: Annotated[int, typer.Option(help="Number of releases with this noise.", min=1, max=10**6)] = 1,
     change: Annotated[Path | None, typer.Option(help="A known change of the answer, .npy.")] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Matrix Gaussian noise of any two covariances: exact loss, what is required, and the error."""
-    del debug
     known = None if change is None else _numbers(change)
     found = pairs.pair_findings(_numbers(left), _numbers(right), sensitivity, _claim(epsilon, delta), steps, known)
     print_answer(found.rows(), as_json)
@@ -153,10 +143,8 @@ def sampled(
     epochs: Annotated[float, typer.Option(help="Number of steps times the rate.")],
     slack: Annotated[float, typer.Option(help="Part of delta that composition takes.")],
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Steps that see sampled records: what R1SMG and IMGM claim for them, and what is proven."""
-    del debug
     print_answer(sampling.sampling_findings(_claim(epsilon, delta), rate, epochs, slack).rows(), as_json)
 
 
@@ -171,10 +159,8 @@ def trained(
     length: Annotated[float, typer.Option(help="Length of a step.", min=1e-9)] = 2.0,
     seeds: Annotated[int, typer.Option(help="How often to train with each noise.", min=1, max=100)] = 1,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Training as R1SMG and IMGM (type I and II) describe it: how well it learns, and what really holds."""
-    del debug
     asked = TrainingAsked(_claim(epsilon, delta), rate, epochs, slack, clip, length)
     found = training_findings.training_findings(training_findings.public_records(data), asked, seeds)
     print_answer(found.rows(), as_json)

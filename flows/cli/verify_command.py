@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from blockveil.flows.cli.common import Debug, Json, print_json, print_rows, say
+from blockveil.flows.cli.common import Json, print_json, print_rows, say
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.ed25519 import public_key
 from blockveil.pipeline.base.errors import ConfigError, StoreError
@@ -62,14 +62,12 @@ def verify_releases(
     ledger_key: LedgerKey = None,
     officer: Officers = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Check releases by themselves: content, promise, noise and unit. Asks no ledger, config or server.
 
     With a key, each must be signed with it. With proofs, their entries must stand in a ledger and not be withdrawn.
     With officers, one of them must have signed the approval of each.
     """
-    del debug
     places = list[tuple[Location, Location]]()
     for named in releases:
         place = named_release(named, None)

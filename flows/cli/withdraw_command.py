@@ -7,27 +7,25 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Config, Debug, Json, print_message, read_config
+from blockveil.flows.cli.common import Config, Json, print_message, read_config
 
 
 def withdraw_release(
     config: Config,
     release_id: Annotated[str, typer.Argument(metavar="RELEASE", help="dataset/name/date", show_default=False)],
-    reason: Annotated[
+    why: Annotated[
         str, typer.Option(help="Why, in one line that everybody may read; no value of a record.", show_default=False)
     ],
     remove: Annotated[bool, typer.Option("--remove", help="Remove its values too, here and where they were sent.")] = (
         False
     ),
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Withdraw a release for good: the ledger and the readers' pages record it, and its budget remains spent."""
-    del debug
     from blockveil.pipeline.releases.withdrawing import withdraw
 
-    found = withdraw(read_config(config), release_id, reason, remove=remove)
-    before = "" if found.reason == reason else "It had been withdrawn before; the first reason stays.\n"
+    found = withdraw(read_config(config), release_id, why, remove=remove)
+    before = "" if found.reason == why else "It had been withdrawn before; the first reason stays.\n"
     message = (
         f"{found.release_id} was withdrawn on {found.day}: {found.reason}\n{before}"
         "Its budget remains spent, because nobody can take back what was read. Tell those who have copies: a copy does "

@@ -30,7 +30,7 @@ class PlannedRelease:
     plan
         The plan itself.
     accuracy
-        Whether it is good enough: expected errors, levers, a preview and what reaches a wanted accuracy. It is
+        Whether it is good enough: expected errors, options, a preview and what reaches a target. It is
         displayed, and part of no digest and no release.
     noise
         Noise that exceeds anything that records can give, and what would end that; None where it does not.
@@ -90,9 +90,9 @@ def plan(
     rows: int | None = None,
     correlation: float = 0.5,
     spread: float = 1.0 / 6.0,
-    levers: bool = False,
+    options: bool = False,
     preview: bool = False,
-    wanted: str | None = None,
+    target: str | None = None,
     **tables: Any,
 ) -> PlannedRelease:
     """Plan a release: noise, expected error, charge, memory and time. Reads no data and spends nothing.
@@ -108,9 +108,9 @@ def plan(
     rows, correlation, spread
         What the records are supposed to be, for display alone: a guess of their number, the correlation of neighbouring
         features, and the standard deviation of a feature as a share of the width of its bounds.
-    levers, preview
+    options, preview
         Whether to show all that would give less noise, and a release of simulated records.
-    wanted
+    target
         What is to be reached, such as ``"correlation 0.05"``; with ``rows``.
     **tables
         Tables of the config by name, such as ``privacy={"epsilon": 2.0}``, laid over what is given, or all of it.
@@ -123,7 +123,7 @@ def plan(
     Raises
     ------
     ConfigError
-        The config cannot be read or planned, or what is supposed or wanted is none of this release.
+        The config cannot be read or planned, or what is supposed or the target is none of this release.
     DataError
         The store is there and does not fit what the config declares.
     """
@@ -132,7 +132,7 @@ def plan(
     ledger = Ledger(loaded.ledger_url)
     made = plan_ahead(loaded, day_of(date), ledger)
     store = look(made.loaded)
-    found = good_enough(made, AccuracyQuestion(supposed, levers, preview, wanted))
+    found = good_enough(made, AccuracyQuestion(supposed, options, preview, target))
     rates = None
     if measure:
         from blockveil.pipeline.plan.machine_speed import measure as rates_of  # takes long to import

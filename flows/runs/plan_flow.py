@@ -58,7 +58,7 @@ def _plan(asked: WhatIfQuestion) -> Plan:
     budget = None if asked.budget_of is None else _budget(made, asked.budget_of)
     rows = summary.describe(made, None if budget is None else price_of(made, budget))
     # At the bound: a guess of the number of records is no parameter of a run.
-    found = good_enough(made, AccuracyQuestion(levers=True, preview=True))
+    found = good_enough(made, AccuracyQuestion(options=True, preview=True))
     artifacts.show_what_if(made, rows, accuracy_markdown(found))
     return made
 

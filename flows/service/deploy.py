@@ -49,7 +49,7 @@ def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     for line in automations.install(loaded):
         tell(line)
-    tell(f"Start a worker on each machine: blockveil service worker CONFIGS --pool {pool}")
+    tell("Start a worker on each machine: blockveil service worker CONFIGS")
 
 
 def _make_pool(name: str) -> None:
@@ -69,17 +69,13 @@ def _make_pool(name: str) -> None:
         )
 
 
-def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable[[str], None]) -> None:
+def work(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
     """Start the runs of a team's work pool on this machine, until a signal says stop.
 
     Parameters
     ----------
     loaded
         What runs when, from this machine's reviewed folder.
-    pool
-        Name of the work pool.
-    limit
-        How many runs may work at once; None for as many as `blockveil serve` lets work.
     tell
         Receives lines for a person.
 
@@ -90,9 +86,10 @@ def work(loaded: LoadedDeployments, pool: str, limit: int | None, tell: Callable
     """
     prefect_internals.require()
     require_server()
+    pool = loaded.deployments.pool
     _make_pool(pool)
     settings = get_current_settings()
-    seconds, most = settings.worker.query_seconds, limit or settings.runner.process_limit
+    seconds, most = settings.worker.query_seconds, settings.runner.process_limit
     name = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(3)}"  # a container has the same number again
     find = recovery.tended(runner.of_pool(pool, name, seconds), recovery.all_runs(loaded, datetime.now(UTC), pool))
     watch = silence.Watch(pool=pool, worker=name, died=revival.after_death(loaded, pool))

@@ -39,18 +39,18 @@ class AccuracyQuestion:
     ----------
     supposed
         What the records are supposed to be.
-    levers, preview
-        Whether all levers, and a preview, are wanted.
-    wanted
+    options, preview
+        Whether all options, and a preview, are wanted.
+    target
         A wanted accuracy, as :meth:`.wanted.Wanted.parse` takes it; None for none.
     rhythm
         How often it is released; as its folder says where it is None.
     """
 
     supposed: Supposed = field(default_factory=Supposed)
-    levers: bool = False
+    options: bool = False
     preview: bool = False
-    wanted: str | None = None
+    target: str | None = None
     rhythm: Rhythm | None = None
 
     @property
@@ -106,14 +106,14 @@ class GoodEnough:
         if self.levers is None and whole:
             return []
         if self.levers is None:
-            hint = "--rows N states it for a guess of N records, with levers; --preview shows a simulated release"
+            hint = "--rows N states it for a guess of N records, with options; --preview shows a simulated release"
             return [("More", hint)]
         if not self.levers:
-            return [("Levers", "none that gives noticeably less noise was found")]
-        shown = self.levers if self.asked.levers or whole else self.levers[:BEST]
+            return [("Options", "none that gives noticeably less noise was found")]
+        shown = self.levers if self.asked.options or whole else self.levers[:BEST]
         more = len(self.levers) - len(shown)
-        head = "each planned by itself" + (f"; --levers shows {more} more" if more else "")
-        return [("Levers", head), *((f"  {lever.effect}", _of_lever(lever)) for lever in shown)]
+        head = "each planned by itself" + (f"; --options shows {more} more" if more else "")
+        return [("Options", head), *((f"  {lever.effect}", _of_lever(lever)) for lever in shown)]
 
     @property
     def text(self) -> list[str]:
@@ -138,11 +138,11 @@ class GoodEnough:
         if self.guess is not None:
             found["at_a_guess"] = self.guess.plain
         if self.levers is not None:
-            found["levers"] = [lever.plain for lever in self.levers]
+            found["options"] = [lever.plain for lever in self.levers]
         if self.preview is not None:
             found["preview"] = {"none": self.preview} if isinstance(self.preview, str) else self.preview.plain
         if self.wanted is not None:
-            found["wanted"] = self.wanted.plain
+            found["target"] = self.wanted.plain
         return found
 
 
@@ -162,22 +162,22 @@ def good_enough(plan: Plan, asked: AccuracyQuestion) -> GoodEnough:
         What is supposed cannot be of records in the declared bounds, or what is wanted is no number of this release.
     """
     supposed = asked.supposed
-    if asked.wanted is not None and supposed.rows is None:
+    if asked.target is not None and supposed.rows is None:
         raise ConfigError(
-            f'--wanted "{asked.wanted[:60]}" without --rows',
+            f'--target "{asked.target[:60]}" without --rows',
             "How exact a number is depends on the number of records",
             "Give --rows with a guess of it",
         )
     here = Population.of(plan, supposed)
     bound = assess(plan, here.with_rows(plan.config.query.rows_at_most, is_bound=True))
-    more = asked.levers or supposed.rows is not None
+    more = asked.options or supposed.rows is not None
     return GoodEnough(
         asked,
         bound,
         None if here.is_bound else assess(plan, here),
         tuple(levers(plan, here, asked.rhythm)) if more else None,
         rehearse(plan, supposed) if asked.preview else None,
-        None if asked.wanted is None else answer_wanted(plan, here, asked.wanted, asked.rhythm),
+        None if asked.target is None else answer_wanted(plan, here, asked.target, asked.rhythm),
     )
 
 

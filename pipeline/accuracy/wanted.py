@@ -96,7 +96,7 @@ def _refused(text: str, allowed: Sequence[str]) -> ConfigError:
     shown = ", ".join(f'"{short(each, 40)}"' for each in allowed[:_SHOWN]) or "nothing"
     example = 'one such as "correlation 0.05"' if "correlation" in allowed else "one of these and an amount"
     return ConfigError(
-        f'--wanted "{short(text, 60)}" is not a number of this release with a positive amount',
+        f'--target "{short(text, 60)}" is not a number of this release with a positive amount',
         f"What can be wanted is {shown}{', ...' if len(allowed) > _SHOWN else ''}",
         f"Write {example}",
     )
@@ -153,7 +153,7 @@ class WantedAnswer:
     def lines(self) -> list[tuple[str, str]]:
         """Lines (what, value)."""
         state = "reached as it is" if self.reached else "not reached as it is"
-        rows = [("Wanted", f"{self.wanted.words}: {state}")]
+        rows = [("Target", f"{self.wanted.words}: {state}")]
         rows += [("  enough", way.words) for way in self.ways]
         return [*rows, ("  none", self.reason)] if self.reason else rows
 
@@ -297,7 +297,7 @@ class _Search:
                 return f"there are {most.of} directions to be found"
         return (
             f"{self._furthest()}; nor are fewer rows per unit, nor one release in {_MOST_NIGHTS} nights. More records "
-            "or narrower bounds may be: --levers"
+            "or narrower bounds may be: --options"
         )
 
     def _furthest(self) -> str:

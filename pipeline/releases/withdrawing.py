@@ -107,7 +107,7 @@ def _check(loaded: LoadedConfig, release_id: str, reason: str) -> None:
         )
     if not (reason.strip() and reason.isprintable() and len(reason) <= LONGEST_REASON):
         raise LedgerError(
-            "--reason does not say a reason",
+            "--why does not say a reason",
             f"A reason is a line of at most {LONGEST_REASON} printable characters, which everybody may read for ever",
             "Say what proved wrong, without a value of a record",
         )

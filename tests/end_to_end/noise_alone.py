@@ -112,9 +112,9 @@ def commands(config, conductor, folder):
     return [
         ["plan", config, "--date", NIGHT, "--json"],
         ["ledger", "grant", config, *grant],
-        [*run, NIGHT, "--debug"],
+        ["--debug", *run, NIGHT],
         *([[*run, NIGHT]] if plain and again else []),  # a process has one temporary server
-        *(step for name, date in later for step in ([name], [*run, date, "--debug"])),
+        *(step for name, date in later for step in ([name], ["--debug", *run, date])),
         *([["plan", config, "--date", later[-1][1]]] if later else []),
         ["ledger", "budget", config],
         ["ledger", "show", config, "--all"],

@@ -66,7 +66,7 @@ assert blockveil("export", "site", ".", "--output", "small/site").returncode == 
 for name, (words, ending) in writers.items():
     (small / f"{name}{ending}").write_bytes(b"old")
 loaded = load_config(folder / "people.toml")
-withdrawal = ["ledger", "withdraw", "people.toml", night, "--reason", "wrong"]
+withdrawal = ["ledger", "withdraw", "people.toml", night, "--why", "wrong"]
 closing = ["ledger", "export", "people.toml", "--output", "small/closed.jsonl", "--close-for", "sqlite:///elsewhere.db"]
 
 def all_refused(reason):

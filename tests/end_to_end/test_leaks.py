@@ -67,7 +67,7 @@ if __name__ == "__main__":  # workers import this file too
         shutil.copytree(tempfile.tempdir, out / "seen" / "scratch", dirs_exist_ok=True, ignore_dangling_symlinks=True)
     DistributedCompute.stream = stream_and_look
 
-    sys.argv = ["blockveil", "run", sys.argv[1], "--date", "2026-11-20", *sys.argv[3:]]
+    sys.argv = ["blockveil", "--debug", "run", sys.argv[1], "--date", "2026-11-20", *sys.argv[3:]]
     from blockveil.flows.cli import main
     main()
 """
@@ -127,7 +127,7 @@ def blockveil(folder, loaded, out, home, *words):
     script = folder / "run.py"
     script.write_text(RUN)
     return subprocess.run(
-        [sys.executable, str(script), str(loaded.path), str(out), "--debug", *words],
+        [sys.executable, str(script), str(loaded.path), str(out), *words],
         cwd=ROOT,
         env={
             **os.environ,

@@ -13,9 +13,9 @@ from tests.flows.cli.test_named_places import NIGHT, prepare
 
 BOTH = {
     "certificate": f"export certificate {NIGHT} --config people.toml --output small/certificate.html",
-    "approve": "ledger approve signed.toml --date 2026-11-21 --key file:officer.pem --name A --why so --output small/a",
+    "approve": "ledger approve signed.toml --date 2026-11-21 --sign file:officer.pem --by A --why so --output small/a",
     "site": "export site . --output small/site",
-    "withdraw": f"ledger withdraw people.toml {NIGHT} --reason wrong",
+    "withdraw": f"ledger withdraw people.toml {NIGHT} --why wrong",
 }
 CALL = """
 import sys, time

@@ -103,7 +103,7 @@ def test_what_officers_have_signed_is_held_and_else_they_are_asked_for(people, t
     refused = run(*words).exception
     assert refused.exit_code == 11
     assert "a typed name does not count" in refused.remedy
-    signing = ("--key", f"file:{tmp_path / 'officer.pem'}", "--name", "Ann", "--why", "two releases")
+    signing = ("--sign", f"file:{tmp_path / 'officer.pem'}", "--by", "Ann", "--why", "two releases")
     signed = RUN.invoke(app, ["ledger", "approve", str(path), "--date", "2026-11-20", *signing])
     assert signed.exit_code == 0, signed.output
     assert run(*words).exit_code == 0

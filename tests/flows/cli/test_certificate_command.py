@@ -94,13 +94,13 @@ def test_without_a_ledger_the_page_says_what_it_leaves_out(people, tmp_path):
 
 def test_a_period_lists_every_release_of_the_budget_also_what_is_not_here(people, tmp_path):
     words = ("--config", people.path, "--output", tmp_path / "page.html")
-    assert certificate("--from", FIRST, *words)[1].count("checked; stands") == 2
-    found, page = certificate("--from", SECOND, "--to", SECOND, *words)
+    assert certificate("--since", FIRST, *words)[1].count("checked; stands") == 2
+    found, page = certificate("--since", SECOND, "--until", SECOND, *words)
     assert found["releases"] == [f"people/covariance/{SECOND}"]
     assert f"people/covariance/{FIRST}" not in page
     withdraw(people, f"people/covariance/{FIRST}", "wrong", remove=False)
     pointer(people, SECOND).unlink()
-    found, page = certificate("--to", SECOND, *words)
+    found, page = certificate("--until", SECOND, *words)
     assert (found["releases"], found["not_here"]) == ([], 2)
     assert "<td>withdrawn</td>" in page
     assert "<td>not here, and not checked</td>" in page
@@ -183,9 +183,9 @@ def test_a_withdrawal_removes_the_page_beside_the_release(people):
     "words",
     [
         (),
-        ("--from", FIRST),
-        ("--from", FIRST, "--to", "2020-01-01", "--output", "page.html"),
-        ("ID", "--from", FIRST),
+        ("--since", FIRST),
+        ("--since", FIRST, "--until", "2020-01-01", "--output", "page.html"),
+        ("ID", "--since", FIRST),
         ("ID", "--output", "page.txt"),
         ("--output", "page.html"),
     ],

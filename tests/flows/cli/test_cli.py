@@ -228,7 +228,7 @@ def test_a_missing_store_ends_with_code_seven(people, tmp_path):
 
 
 def test_debug_shows_the_traceback(people):
-    found = blockveil("plan", people.path, "--date", "yesterday", "--debug")
+    found = blockveil("--debug", "plan", people.path, "--date", "yesterday")
     assert "Traceback" in found.stderr
 
 

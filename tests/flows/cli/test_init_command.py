@@ -294,7 +294,7 @@ def test_fewer_nights_are_advised_only_to_whom_asked_for_several(visits, every, 
     begun = blockveil("init", "--answers", "answers.toml", "--yes", "--date", "2026-12-01", "--rows", 600, "--json")
     planned = blockveil("plan", "visits/release.toml", "--date", "2026-12-01", "--rows", 600, "--json")
     for shown in (begun, planned):
-        whats = [lever["what"] for lever in json.loads(shown)["accuracy"]["levers"]]
+        whats = [lever["what"] for lever in json.loads(shown)["accuracy"]["options"]]
         assert any("one night a week in place of every night" in what for what in whats) == told
         assert any("31 nights in one shared charge" in what for what in whats) == told
         assert not any("28 nights" in what for what in whats)

@@ -101,7 +101,7 @@ CALLS = [
     "public shape releases/people/covariance/2026-11-20.json --output shape.npy",
     "public shape-of-list list.csv --output list.npy",
     "public directions releases/people/covariance/2026-11-20.json --output directions.npy",
-    "public leading people/covariance/2026-11-20 --config people.toml --output leading.npz --picture leading.svg",
+    "public leading people/covariance/2026-11-20 --config people.toml --count 2 --output l.npz --picture l.svg",
     "ledger show people.toml",
     "verify releases/people/covariance/2026-11-20.json",
     "ledger verify people.toml",
@@ -110,7 +110,7 @@ CALLS = [
     "export disclosure people.toml --disclosure disclosure.toml --tier 1",
     "ledger prove people.toml people/covariance/2026-11-20 --output proof.json",
     "export certificate people/covariance/2026-11-20 --config people.toml --output certificate.html",
-    "export certificate --config people.toml --from 2026-11-20 --output certificates.html",
+    "export certificate --config people.toml --since 2026-11-20 --output certificates.html",
     "ledger admin role reader",
     "ledger admin import export.jsonl --ledger copy.db --as-copy",
     "ledger admin attest --by Ann --why moved --ledger moved.db",
@@ -203,9 +203,7 @@ def test_an_approval_is_told_in_json(tmp_path):
         file.write('[approval]\nabove_share = 0.01\nsigned = true\nofficers = { Ann = "file:officer.pub" }\n')
     key = f"file:{tmp_path / 'officer.pem'}"
     assert (
-        answer("ledger", "approve", loaded.path, "--key", key, "--name", "Ann", "--why", "it is due")["approval"][
-            "name"
-        ]
+        answer("ledger", "approve", loaded.path, "--sign", key, "--by", "Ann", "--why", "it is due")["approval"]["name"]
         == "Ann"
     )
 
@@ -213,7 +211,7 @@ def test_an_approval_is_told_in_json(tmp_path):
 def test_a_withdrawal_is_told_in_json(tmp_path):
     loaded = support.prepare(tmp_path)
     assert blockveil("run", loaded.path, "--no-prefect", "--date", "2026-11-20").returncode == 0
-    found = answer("ledger", "withdraw", loaded.path, "people/covariance/2026-11-20", "--reason", "wrong")
+    found = answer("ledger", "withdraw", loaded.path, "people/covariance/2026-11-20", "--why", "wrong")
     assert (found["release_id"], found["reason"]) == ("people/covariance/2026-11-20", "wrong")
 
 

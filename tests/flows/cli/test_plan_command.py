@@ -43,11 +43,11 @@ def test_a_guess_is_answered_in_the_units_of_the_features_with_the_best_three_le
         "correlation of 0.5",
         "At the bound",
         "less noise",
-        "Levers",
+        "Options",
     ):
         assert word in shown
     assert shown.count("times less noise") == 3
-    assert planned(tmp_path / "people.toml", "--rows", "2000", "--levers").count("times less noise") > 3
+    assert planned(tmp_path / "people.toml", "--rows", "2000", "--options").count("times less noise") > 3
 
 
 def test_without_a_guess_a_plan_says_what_holds_at_the_bound_and_how_to_ask(tmp_path):
@@ -63,8 +63,8 @@ def test_what_is_supposed_enters_no_digest_no_ledger_and_no_file_but_the_page_th
     head, before = ledger.head(), files(tmp_path)
     digest = make_plan(loaded, date.fromisoformat(NIGHT)).digest
     page = tmp_path / "page.html"
-    asked = ["--rows", "1234", "--correlation", "0.3", "--spread", "0.1", "--levers", "--preview"]
-    with_guess = json.loads(planned(loaded.path, *asked, "--wanted", "correlation 0.2", "--html", str(page), "--json"))
+    asked = ["--rows", "1234", "--correlation", "0.3", "--spread", "0.1", "--options", "--preview"]
+    with_guess = json.loads(planned(loaded.path, *asked, "--target", "correlation 0.2", "--html", str(page), "--json"))
     plain = json.loads(planned(loaded.path, "--json"))
     assert with_guess["plan_digest"] == plain["plan_digest"] == digest
     supposed, usual = with_guess.pop("accuracy"), plain.pop("accuracy")
@@ -79,12 +79,12 @@ def test_what_is_supposed_enters_no_digest_no_ledger_and_no_file_but_the_page_th
 
 def test_the_json_has_errors_levers_preview_and_what_is_enough(tmp_path):
     path = support.write_config(tmp_path)
-    words = ("--rows", "2000", "--preview", "--wanted", "correlation 0.05", "--json")
+    words = ("--rows", "2000", "--preview", "--target", "correlation 0.05", "--json")
     found = json.loads(planned(path, *words))["accuracy"]
     assert {error["what"] for error in found["at_a_guess"]["errors"]} >= {"mean of age", "standard deviation of debt"}
-    assert found["levers"][0]["times_less_noise"] >= found["levers"][-1]["times_less_noise"]
+    assert found["options"][0]["times_less_noise"] >= found["options"][-1]["times_less_noise"]
     assert found["preview"]["numbers"] == 9
-    assert found["wanted"]["enough"]["privacy.epsilon"] > 1.0
+    assert found["target"]["enough"]["privacy.epsilon"] > 1.0
 
 
 def test_the_preview_is_shown_in_the_terminal(tmp_path):
@@ -125,8 +125,8 @@ def test_the_page_stands_alone_and_holds_no_script(tmp_path):
         (("--rows", "20000"), "query.rows_at_most bounds"),
         (("--correlation", "2"), "--correlation 2"),
         (("--spread", "nan"), "--spread nan"),
-        (("--wanted", "correlation 0.1"), "without --rows"),
-        (("--rows", "100", "--wanted", "income 3"), "is not a number of this release"),
+        (("--target", "correlation 0.1"), "without --rows"),
+        (("--rows", "100", "--target", "income 3"), "is not a number of this release"),
         (("--html", "plan.pdf"), "ends with .html"),
         (("--html", "nowhere/plan.html"), "in a folder that is there"),
     ],
@@ -149,6 +149,6 @@ def test_a_page_that_cannot_be_written_is_told_so(tmp_path):
 def test_the_config_is_not_touched_by_any_question(tmp_path):
     path = support.write_config(tmp_path)
     before = path.read_bytes()
-    planned(path, "--rows", "2000", "--levers", "--wanted", "directions 2")
+    planned(path, "--rows", "2000", "--options", "--target", "directions 2")
     assert path.read_bytes() == before
     assert load_config(path).config.query.rows_at_most == 10_000

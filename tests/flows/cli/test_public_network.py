@@ -182,10 +182,10 @@ def test_a_model_of_features_of_a_public_network_is_made_used_and_verified_by_co
     assert "| edge8 | 0 | 3 |" in card
     assert "- edge1 and the 7 after it: a public network, chosen by the statistics office from no records." in card
     assert f"The network was trained on no records; its file has the SHA-256 {digest}." in card
-    run("export", "releases/images/model/2026-11-20.json", "--format", "npz", "--output", "model.npz")
+    run("export", "data", "releases/images/model/2026-11-20.json", "--format", "npz", "--output", "model.npz")
     with np.load("model.npz", allow_pickle=False) as bundle:
         assert str(bundle["card"]) == card
-    run("export", "releases/images/model/2026-11-20.json", "--format", "onnx", "--output", "model.onnx")
+    run("export", "data", "releases/images/model/2026-11-20.json", "--format", "onnx", "--output", "model.onnx")
     (origin,) = json.loads(onnxruntime.InferenceSession("model.onnx").get_modelmeta().custom_metadata_map["blockveil"])[
         "public_maps"
     ]

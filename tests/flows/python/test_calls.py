@@ -113,26 +113,26 @@ class TestPlan:
 
     def test_what_is_supposed_of_the_records_is_displayed_and_decides_nothing(self, people):
         usual = bv.plan(people, date=NIGHT)
-        asked = bv.plan(people, date=NIGHT, rows=5000, levers=True, wanted="correlation 0.2", preview=True)
+        asked = bv.plan(people, date=NIGHT, rows=5000, options=True, target="correlation 0.2", preview=True)
         assert asked.digest == usual.digest
         assert "At the bound" in str(asked)
-        assert {"at_a_guess", "levers", "preview", "wanted"} <= asked.to_dict()["accuracy"].keys()
+        assert {"at_a_guess", "options", "preview", "target"} <= asked.to_dict()["accuracy"].keys()
         assert asked.page().lower().startswith("<!doctype html>")
         for wrong in (
             {"rows": 0},
             {"rows": "many"},
             {"correlation": 2.0},
             {"spread": None},
-            {"wanted": "correlation 0.2"},
+            {"target": "correlation 0.2"},
         ):
             with pytest.raises(ConfigError):
                 bv.plan(people, date=NIGHT, **wrong)
 
     def test_its_accuracy_is_shown_in_words(self, people):
-        found = bv.plan(people, date=NIGHT, rows=5000, wanted="correlation 0.2", preview=True).accuracy
+        found = bv.plan(people, date=NIGHT, rows=5000, target="correlation 0.2", preview=True).accuracy
         for shown in (repr(found), str(found), found._repr_html_()):
             assert "5,000 records (a guess)" in shown
-            assert "Wanted" in shown
+            assert "Target" in shown
             assert "GoodEnough(" not in shown
         assert "simulated records" in repr(found)
         assert "10,000 records (as many as there may be)" in repr(found.bound)

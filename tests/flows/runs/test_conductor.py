@@ -38,7 +38,7 @@ def run(request, people, monkeypatch):
         request.getfixturevalue("prefect")
     monkeypatch.setattr(night_commands.server, "at_hand", nullcontext)
     plain = request.param == "plain"
-    return lambda: night_commands.run(people.path, date=str(NIGHT), no_prefect=plain, timings=True, debug=True)
+    return lambda: night_commands.run(people.path, date=str(NIGHT), no_prefect=plain, timings=True)
 
 
 def kinds(loaded):
@@ -156,7 +156,7 @@ def test_a_release_that_is_complete_opens_no_cluster_for_a_second_run(run, peopl
 def test_a_config_runs_through_prefect_under_whatever_name_its_file_has(people, monkeypatch, prefect):
     monkeypatch.setattr(night_commands.server, "at_hand", nullcontext)
     elsewhere = people.path.rename(people.path.with_name("People of the North.config"))
-    night_commands.run(elsewhere, date=str(NIGHT), debug=True)
+    night_commands.run(elsewhere, date=str(NIGHT))
     assert kinds(people)[-1] == "RELEASED"
 
 
@@ -179,7 +179,7 @@ def test_small_work_of_a_local_cluster_starts_no_process(tmp_path, monkeypatch):
     loaded = support.prepare(tmp_path)
     loaded.path.write_text(loaded.path.read_text().replace('kind = "threads"', 'kind = "local"\nworkers = 3'))
     monkeypatch.setattr(clusters, "_start", lambda *_: pytest.fail("workers were started"))
-    night_commands.run(loaded.path, date=str(NIGHT), no_prefect=True, debug=True)
+    night_commands.run(loaded.path, date=str(NIGHT), no_prefect=True)
     assert kinds(loaded)[-1] == "RELEASED"
 
 
@@ -197,6 +197,6 @@ def test_the_stages_of_a_run_are_told_as_json_and_the_ledgers_calls_are_its_own_
         monkeypatch.setattr(
             Ledger, name, lambda *args, work=work, **kwargs: (found.append(begun[-1]), work(*args, **kwargs))[1]
         )
-    night_commands.run(people.path, date=str(NIGHT), no_prefect=True, timings=True, as_json=True, debug=True)
+    night_commands.run(people.path, date=str(NIGHT), no_prefect=True, timings=True, as_json=True)
     assert list(json.loads(capsys.readouterr().out)["seconds"]) == STAGES
     assert found == ["ledger", "ledger", "ledger"]

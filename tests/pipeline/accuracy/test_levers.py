@@ -237,11 +237,11 @@ def test_a_middle_that_is_zero_needs_no_other_origin(tmp_path):
 def test_three_levers_are_shown_and_the_rest_where_they_are_asked_for(tmp_path):
     plan, _ = planned(support.write_config(tmp_path))
     few = good_enough(plan, AccuracyQuestion(Supposed(rows=5_000))).lines
-    every = good_enough(plan, AccuracyQuestion(Supposed(rows=5_000), levers=True)).lines
+    every = good_enough(plan, AccuracyQuestion(Supposed(rows=5_000), options=True)).lines
     assert sum("less noise" in what for what, _ in few) == 3
     assert sum("less noise" in what for what, _ in every) > 3
-    assert "--levers shows" in dict(few)["Levers"]
-    assert "--levers shows" not in dict(every)["Levers"]
+    assert "--options shows" in dict(few)["Options"]
+    assert "--options shows" not in dict(every)["Options"]
 
 
 def test_a_lever_leaves_the_config_that_lies_in_a_file_as_it_is(tmp_path):

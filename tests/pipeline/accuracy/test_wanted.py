@@ -106,7 +106,7 @@ def test_what_is_no_number_of_the_release_is_refused_with_what_can_be_wanted(pla
 
 def test_how_exact_a_number_is_depends_on_how_many_records_there_are(plan):
     with pytest.raises(ConfigError, match="without --rows"):
-        good_enough(plan, AccuracyQuestion(wanted="correlation 0.1"))
+        good_enough(plan, AccuracyQuestion(target="correlation 0.1"))
 
 
 def test_counts_are_wanted_by_cell_and_total():

@@ -177,8 +177,8 @@ def test_a_release_that_needed_no_signature_states_none(tmp_path):
 def test_nobody_signs_for_a_ledger_that_is_not_there(asked):
     loaded, _ = asked
     loaded.resolve("ledger.db", "ledger").unlink()
-    words = ("ledger", "approve", loaded.path, "--date", NIGHT, "--name", "A. Officer", "--why", "a reviewed release")
-    refused = blockveil(*words, "--key", f"file:{loaded.path.parent / 'officer.pem'}")
+    words = ("ledger", "approve", loaded.path, "--date", NIGHT, "--by", "A. Officer", "--why", "a reviewed release")
+    refused = blockveil(*words, "--sign", f"file:{loaded.path.parent / 'officer.pem'}")
     assert (refused.returncode, "budget yet" in refused.stderr) == (6, True)
 
 
@@ -223,10 +223,10 @@ def test_a_forged_or_moved_approval_in_a_ledger_is_found(asked, tmp_path):
 def test_the_command_signs_and_verify_takes_only_officers_who_are_given(asked, tmp_path, monkeypatch):
     loaded, _ = asked
     monkeypatch.chdir(tmp_path)
-    words = ("ledger", "approve", loaded.path, "--date", NIGHT, "--name", "A. Officer", "--why", "a reviewed release")
+    words = ("ledger", "approve", loaded.path, "--date", NIGHT, "--by", "A. Officer", "--why", "a reviewed release")
     refused = blockveil("run", loaded.path, "--no-prefect", "--date", NIGHT, "--approve", "A. Officer")
     assert (refused.returncode, "a typed name does not count" in refused.stderr) == (11, True)
-    assert blockveil(*words, "--key", "file:officer.pem").returncode == 0
+    assert blockveil(*words, "--sign", "file:officer.pem").returncode == 0
     assert blockveil("run", loaded.path, "--no-prefect", "--date", NIGHT).returncode == 0
     for officer, code in (("officer", 0), ("stranger", 7)):
         key_file(tmp_path / "stranger.pem")
@@ -235,7 +235,7 @@ def test_the_command_signs_and_verify_takes_only_officers_who_are_given(asked, t
     assert (found.returncode, "signed with the key" in found.stdout) == (0, True)
     found = blockveil("ledger", "verify", loaded.path, "--officer", "file:stranger.pub")
     assert (found.returncode != 0, "none of the officers" in found.stderr) == (True, True)
-    assert blockveil(*words, "--key", "file:stranger.pem").returncode == 2
+    assert blockveil(*words, "--sign", "file:stranger.pem").returncode == 2
 
 
 def test_a_signature_is_made_for_officers_of_a_config_that_wants_one_alone(asked, tmp_path):

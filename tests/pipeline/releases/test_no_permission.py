@@ -59,7 +59,7 @@ def test_a_withdrawal_that_may_not_be_read_is_not_taken_for_none(site):
     """Its group may be named instead of the pointer, and lies there until it is removed."""
     places = parts(site.output_root)
     content = places["pointer"].read_bytes()
-    assert blockveil("ledger", "withdraw", site.path, NIGHT, "--reason", "wrong").returncode == 0
+    assert blockveil("ledger", "withdraw", site.path, NIGHT, "--why", "wrong").returncode == 0
     assert places["pointer"].read_bytes() != content
     asked = [["verify", str(places["group"])]]
     ((code, told),) = as_nobody(asked)
@@ -111,7 +111,7 @@ def test_no_folder_is_called_verified_of_which_a_part_may_not_be_seen(site, clos
 
 def test_a_command_that_is_refused_a_file_names_it_and_what_would_help(site, tmp_path):
     pointer = site.output_root / f"{NIGHT}.json"
-    period = ["--from", "2026-11-01", "--to", "2026-11-30"]
+    period = ["--since", "2026-11-01", "--until", "2026-11-30"]
     written = ["--format", "csv", "--output", str(tmp_path / "out")]
     asked = [
         ["verify", str(pointer)],

@@ -205,12 +205,12 @@ def test_a_release_in_a_bucket_is_withdrawn_there_too(people, monkeypatch, reque
 
 def test_the_command_says_what_it_did_and_the_statement_shows_it(people, monkeypatch):
     monkeypatch.chdir(people.base)
-    done = CliRunner().invoke(app, ["ledger", "withdraw", "people.toml", SECOND, "--reason", WHY])
+    done = CliRunner().invoke(app, ["ledger", "withdraw", "people.toml", SECOND, "--why", WHY])
     assert (done.exit_code, "Its budget remains spent" in done.output) == (0, True)
     shown = CliRunner().invoke(app, ["ledger", "show", "people.toml"]).output
     assert "WITHDRAWN" in shown
     assert f"withdrawn ({WHY})" in shown
-    again = CliRunner().invoke(app, ["ledger", "withdraw", "people.toml", SECOND, "--reason", "another one"])
+    again = CliRunner().invoke(app, ["ledger", "withdraw", "people.toml", SECOND, "--why", "another one"])
     assert f": {WHY}\nIt had been withdrawn before; the first reason stays.\n" in again.output
 
 

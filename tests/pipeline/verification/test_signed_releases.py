@@ -138,7 +138,7 @@ def test_a_proof_shows_that_it_was_paid_for_and_whether_it_was_withdrawn(made, t
     assert blockveil(*check, "file:signer.pub").returncode == 7  # another key than the ledger's keeper has
     alone = blockveil(*check[:-1])
     assert (alone.returncode, "nobody vouched for" in alone.stdout) == (0, True)
-    assert blockveil("ledger", "withdraw", "people.toml", release_id, "--reason", "wrong").returncode == 0
+    assert blockveil("ledger", "withdraw", "people.toml", release_id, "--why", "wrong").returncode == 0
     assert blockveil(*prove, "later.json").returncode == 0
     later = blockveil("verify", elsewhere, "--proof", "later.json", "--ledger-key", "file:keeper.pub")
     assert (later.returncode, "it was withdrawn by" in later.stdout) == (7, True)
