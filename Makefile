@@ -5,6 +5,7 @@ V := .venv
 B := $(V)/bin
 LOWEST := build/lowest
 NEWEST := build/newest
+RELEASING := build/releasing
 
 export PREFECT_HOME ?= $(CURDIR)/.prefect
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -17,7 +18,7 @@ export UV_SYSTEM_CERTS = true
 # one test after the other: a fault fails again.
 again = $(if $(AGAIN),|| { [ $$? = 1 ] && $(1)/python -m pytest -q $(2) --last-failed --last-failed-no-failures none; })
 
-locked = $(B)/uv pip compile -q $(1) pyproject.toml --all-extras --python-version 3.11 --universal --generate-hashes \
+locked = $(B)/uv pip compile -q $(1) --python-version 3.11 --universal --generate-hashes \
   --no-annotate --no-emit-index-url --custom-compile-command "make lock" -o $(2)
 
 python_is_supported = $(PY) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed: make PY=/path/to/python3.11")'
@@ -31,8 +32,8 @@ define from_lock
 	($(1)/bin/python -m pip install -q --require-hashes --no-deps -r $(1)/uv.lock \
 	  && $(1)/bin/uv pip sync -q --compile-bytecode --require-hashes $(2) --python $(1)/bin/python) \
 	  || $(1)/bin/python -m pip install -q --require-hashes --no-deps -r $(2)
-	$(1)/bin/python -m pip install -q --no-deps --no-build-isolation -e .
 endef
+project = $(1)/bin/python -m pip install -q --no-deps --no-build-isolation -e .
 
 # The core of the tests in environment $(1). What the libraries of the lock deprecate is an error; what other versions
 # of them deprecate in one another is not.
@@ -40,17 +41,23 @@ lenient := -W default::DeprecationWarning -W default::PendingDeprecationWarning
 core = $(1)/bin/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) --dist loadfile -m "not slow" $(lenient) \
   @tests/core.txt $(call again,$(1)/bin,$(lenient))
 
-.PHONY: demo test check test-slow test-lowest test-newest docs lock clean help
+.PHONY: demo test check test-slow test-lowest test-newest docs release lock clean help
 
 help: ## show the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
 
 $(V)/.stamp: requirements.lock pyproject.toml src/blockveil/__init__.py
 	$(call from_lock,$(V),requirements.lock)
+	$(call project,$(V))
 	touch $@
 
 $(LOWEST)/.stamp: requirements-lowest.lock pyproject.toml src/blockveil/__init__.py
 	$(call from_lock,$(LOWEST),requirements-lowest.lock)
+	$(call project,$(LOWEST))
+	touch $@
+
+$(RELEASING)/.stamp: requirements-release.lock
+	$(call from_lock,$(RELEASING),requirements-release.lock)
 	touch $@
 
 demo: $(V)/.stamp ## set up, then release a private covariance of real data
@@ -86,10 +93,14 @@ check: $(V)/.stamp ## style, types and layers
 docs: $(V)/.stamp ## build the site of the documentation into build/site
 	$(B)/python docs/site/build.py build/site
 
-lock: $(V)/.stamp ## write both locks from pyproject.toml; UPGRADE=1 moves requirements.lock to newer versions
-	$(call locked,$(if $(UPGRADE),--upgrade),requirements.lock)
+release: $(V)/.stamp $(RELEASING)/.stamp ## build, check and tag a release in build/release; ADDRESS=https://HOST/OWNER/NAME
+	$(B)/python .ci/release.py build/release $(ADDRESS)
+
+lock: $(V)/.stamp ## write the locks from pyproject.toml; UPGRADE=1 moves to newer versions
+	$(call locked,$(if $(UPGRADE),--upgrade) pyproject.toml --all-extras,requirements.lock)
 	@# What is in a lock is kept, so the lowest is always found anew.
-	$(call locked,--upgrade --resolution lowest-direct,requirements-lowest.lock)
+	$(call locked,--upgrade --resolution lowest-direct pyproject.toml --all-extras,requirements-lowest.lock)
+	$(call locked,$(if $(UPGRADE),--upgrade) --group release,requirements-release.lock)
 
 clean: ## remove what the commands made, the demo's releases and ledger included
 	rm -rf $(V) build .prefect src/*.egg-info
