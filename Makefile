@@ -41,7 +41,7 @@ lenient := -W default::DeprecationWarning -W default::PendingDeprecationWarning
 core = $(1)/bin/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) --dist loadfile -m "not slow" $(lenient) \
   @tests/core.txt $(call again,$(1)/bin,$(lenient))
 
-.PHONY: demo test check test-slow test-lowest test-newest docs release lock clean help
+.PHONY: demo test check test-slow test-lowest test-newest docs bench release lock clean help
 
 help: ## show the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
@@ -92,6 +92,9 @@ check: $(V)/.stamp ## style, types and layers
 
 docs: $(V)/.stamp ## build the site of the documentation into build/site
 	$(B)/python docs/site/build.py build/site
+
+bench: $(V)/.stamp ## run the benchmarks with a peer, and append what they print to benchmarks/history.jsonl
+	$(B)/python -m benchmarks.history $(ONLY)
 
 release: $(V)/.stamp $(RELEASING)/.stamp ## build, check and tag a release in build/release; ADDRESS=https://HOST/OWNER/NAME
 	$(B)/python .ci/release.py build/release $(ADDRESS)

@@ -121,7 +121,7 @@ def ready(tree: Path) -> str:
     tags, changed = run("git", "tag").split(), run("git", "status", "--porcelain")
     if why := unready(version, (tree / "CHANGELOG.md").read_text(), fragments, changed, tags):
         raise SystemExit("Not released: " + "; ".join(why))
-    return version
+    return str(version)
 
 
 def write_bill(tree: Path, version: str, target: Path) -> None:
