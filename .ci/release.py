@@ -58,9 +58,10 @@ def with_addresses(project: str, address: str, version: str) -> str:
 
 def unready(version: str, changelog: str, fragments: list[str], changed: str, tags: list[str]) -> list[str]:
     """What keeps a commit from being released, in words."""
+    dated = re.search(rf"(?m)^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", changelog)
     return [
         *([f"The tree has changes that are not committed: {changed.splitlines()[0]}"] if changed else []),
-        *([] if f"\n## {version} (" in changelog else [f"CHANGELOG.md has no section `## {version} (DATE)`"]),
+        *([] if dated else [f"CHANGELOG.md has no section `## {version} (DATE)`"]),
         *([f"changes/ still holds {', '.join(fragments)}: move them into CHANGELOG.md"] if fragments else []),
         *([f"v{version} is a tag already: raise blockveil.__version__"] if f"v{version}" in tags else []),
     ]

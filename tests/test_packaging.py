@@ -115,6 +115,12 @@ def test_every_supported_python_is_declared():
     assert not supported.contains(f"{NEWEST_PYTHON[0]}.{NEWEST_PYTHON[1] + 1}")
 
 
+def test_an_index_lists_every_supported_python():
+    supported = SpecifierSet(PROJECT["project"]["requires-python"])
+    listed = {name.rpartition(" ")[2] for name in PROJECT["project"]["classifiers"] if " :: Python :: " in name}
+    assert listed == {f"3.{minor}" for minor in range(30) if f"3.{minor}" in supported}
+
+
 def test_the_core_that_runs_on_other_versions_is_of_files_that_exist_each_once():
     core = (ROOT / "tests" / "core.txt").read_text().split()
     assert len(core) == len(set(core)) > 10

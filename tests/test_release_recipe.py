@@ -40,6 +40,7 @@ def test_the_settings_name_the_addresses_of_the_version_and_are_otherwise_as_the
         (("1.0.0", "# C\n\n## 1.0.0 (2026-11-29)\n", [], "", []), []),
         (("1.0.0", "# C\n\n## 1.0.0 (2026-11-29)\n", [], " M README.md\n", []), ["not committed"]),
         (("1.0.1", "# C\n\n## 1.0.0 (2026-11-29)\n", [], "", []), ["has no section"]),
+        (("1.0.0", "# C\n\n## 1.0.0 (unreleased)\n", [], "", []), ["has no section"]),
         (("1.0.0", "# C\n\n## 1.0.0 (2026-11-29)\n", ["a.md"], "", []), ["still holds a.md"]),
         (("1.0.0", "# C\n\n## 1.0.0 (2026-11-29)\n", [], "", ["v1.0.0"]), ["is a tag already"]),
     ],
