@@ -1,5 +1,5 @@
 # Two commands: `make demo` releases a covariance of real data, `make test` runs the checks and tests.
-# Both set up .venv from the hash-locked requirements first; only Python 3.11 to 3.13, pip, make and git are needed.
+# Both set up .venv from the hash-locked requirements first; only Python 3.11 to 3.14, pip, make and git are needed.
 PY ?= $(shell command -v python3.11 || command -v python3)
 V := .venv
 B := $(V)/bin
@@ -21,7 +21,7 @@ again = $(if $(AGAIN),|| { [ $$? = 1 ] && $(1)/python -m pytest -q $(2) --last-f
 locked = $(B)/uv pip compile -q $(1) --python-version 3.11 --universal --generate-hashes \
   --no-annotate --no-emit-index-url --custom-compile-command "make lock" -o $(2)
 
-python_is_supported = $(PY) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed: make PY=/path/to/python3.11")'
+python_is_supported = $(PY) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15) and "Python 3.11 to 3.14 is needed: make PY=/path/to/python3.11")'
 
 # Environment $(1) with the hashes of lock $(2). uv installs them several times faster than pip, and is itself in the
 # lock; plain pip does it where uv cannot run. setuptools is in the lock too, so the project builds without fetching anything.
@@ -83,6 +83,12 @@ test-newest: ## the same on the newest versions that pyproject.toml allows today
 	$(NEWEST)/bin/uv pip install -q --upgrade --compile-bytecode --all-extras -r pyproject.toml --python $(NEWEST)/bin/python
 	$(NEWEST)/bin/uv pip install -q --no-deps --no-build-isolation -e . --python $(NEWEST)/bin/python
 	$(call core,$(NEWEST))
+
+wheels: $(V)/.stamp ## look for a wheel of each locked package for each Python, by name
+	for version in 3.11 3.12 3.13 3.14; do \
+	  $(B)/uv pip install -q --dry-run --target build/wheels --python-version $$version --only-binary :all: --no-deps \
+	    -r requirements.lock || exit 1; \
+	done
 
 check: $(V)/.stamp ## style, types and layers
 	$(B)/ruff check .

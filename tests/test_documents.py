@@ -116,9 +116,10 @@ def test_the_workflow_runs_what_ci_runs_on_every_supported_python_and_the_ranges
     assert job["steps"][-1]["run"].endswith(".ci/run")
     supported = SpecifierSet(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"])
     pythons = [f"3.{minor}" for minor in range(30) if f"3.{minor}" in supported]
-    assert job["strategy"]["matrix"]["python"] == pythons
+    assert job["strategy"]["matrix"]["python"] == pythons[:-1], "on the last one the core of the tests runs each week"
     assert [(each["make"], each["python"]) for each in ranges["strategy"]["matrix"]["include"]] == [
         ("test-lowest", pythons[0]),
+        ("test-newest", pythons[-2]),
         ("test-newest", pythons[-1]),
     ]
     assert all(re.search(rf"(?m)^{each['make']}:", MAKEFILE) for each in ranges["strategy"]["matrix"]["include"])

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from blockveil.pipeline.base.errors import BlockveilError
 
-LOCKED = "3.8.8"
+LOCKED = "3.9.1"
 """The version that the lock has, on which all tests pass."""
 
 NAMES: dict[str, tuple[str, ...]] = {

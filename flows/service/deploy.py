@@ -44,7 +44,7 @@ def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
     _make_pool(pool)
     limits.prepare(loaded)
     deployments.keep_pauses(made)
-    deployments.register(made)
+    deployments.require_schedule(made, deployments.register(made))
     for deployment in made:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     for line in automations.install(loaded):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from blockveil.flows.runs.study_flow import study
 from blockveil.flows.runs.verify_flow import verify_ledger
 from blockveil.flows.service import limits
 from blockveil.flows.service.pages import is_broken, readable, shown_deployments
+from blockveil.flows.service.server import ServerFailed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import (
     Ingest,
@@ -140,12 +141,42 @@ def register(made: Sequence[RunnerDeployment], anew: bool = False) -> dict[str, 
         shown = shown_deployments(client, numbers)
         for deployment in made:
             name = deployment.full_name
-            if name in shown and shown[name].job_variables:  # servers before 3.8.7 never empty them
-                client.delete_deployment(numbers[name])
-                numbers[name] = _applied(client, deployment)
-                shown[name] = client.read_deployment(numbers[name])
             limits.of_deployment(client, numbers[name], shown.get(name), anew)
     return numbers
+
+
+def require_schedule(made: Sequence[RunnerDeployment], numbers: Mapping[str, UUID]) -> None:
+    """Have the server plan the next run of one deployment, as its scheduler does, which tells nobody that it fails.
+
+    Parameters
+    ----------
+    made
+        What was registered.
+    numbers
+        Number of each deployment by its full name.
+
+    Raises
+    ------
+    ServerFailed
+        It cannot.
+    """
+    active = [
+        each.full_name for each in made if not each.paused and any(planned.active for planned in each.schedules or [])
+    ]
+    for name in active[:1]:
+        path = f"/deployments/{numbers[name]}/schedule"
+        try:
+            with get_client(sync_client=True) as client:
+                client.request("POST", path, json={"max_runs": 1})  # type: ignore[arg-type]
+            return
+        except PrefectHTTPStatusError as error:
+            if not is_broken(error):
+                raise
+        raise ServerFailed(
+            f"The Prefect server cannot plan runs of {name}: its scheduler would never start a night",
+            "Prefect before 3.9.1 plans nothing on SQLAlchemy 2.1, nor 3.9.1 with whenever before 0.11 on Python 3.11",
+            'Install what works together where the server runs, pip install --upgrade "blockveil[server]"; see its log',
+        )
 
 
 def served() -> list[UUID]:

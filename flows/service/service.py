@@ -95,6 +95,7 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     made = deployments.build(loaded)
     deployments.keep_pauses(made)
     numbers = deployments.register(made, anew=own is not None)
+    deployments.require_schedule(made, numbers)
     for deployment in made:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     automations.install(loaded, own=own is not None)

@@ -11,7 +11,6 @@ EXTRAS = {
     "adbc_driver_postgresql": "sql",
     "deltalake": "delta",
     "duckdb": "sql",
-    "fastapi": "server",
     "h5netcdf": "netcdf",
     "h5py": "netcdf",
     "httpx": "server",
@@ -26,6 +25,7 @@ EXTRAS = {
     "sqlglot": "sql",
     "starlette": "server",
     "uvicorn": "server",
+    "whenever": "server",
     "xarray": "analysis",
 }
 """Extra of the package by the name that is imported."""
