@@ -41,7 +41,7 @@ lenient := -W default::DeprecationWarning -W default::PendingDeprecationWarning
 core = $(1)/bin/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) --dist loadfile -m "not slow" $(lenient) \
   @tests/core.txt $(call again,$(1)/bin,$(lenient))
 
-.PHONY: demo test check test-slow test-lowest test-newest docs bench release lock clean help
+.PHONY: demo test check test-slow test-lowest test-newest wheels docs bench release lock clean help
 
 help: ## show the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'

@@ -8,6 +8,7 @@ on, so connections that stay silent, or read slowly, keep nobody else out.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import struct
@@ -137,6 +138,11 @@ class Server(uvicorn.Server):
                     listening.listen(QUEUE)
 
 
+def _is_an_error(record: logging.LogRecord) -> bool:
+    """Unlike a level this stays: Prefect sets the levels of uvicorn's loggers when its server starts."""
+    return record.levelno >= logging.ERROR
+
+
 def server(app: Any, **settings: Any) -> Server:
     """A server whose connections without the login are bounded, and whose log has no line for what strangers send.
 
@@ -147,13 +153,13 @@ def server(app: Any, **settings: Any) -> Server:
     settings
         Of uvicorn: where it listens, and ``ws="none"`` where it has no WebSocket.
     """
+    logging.getLogger("uvicorn.error").addFilter(_is_an_error)
     return Server(
         uvicorn.Config(
             app,
             http=_Http,
             ws_per_message_deflate=False,  # a few bytes of a stranger could become many
             backlog=ACCEPTED_AT_ONCE,
-            log_level="error",
             access_log=False,
             server_header=False,
             **{"ws": _WebSocket, **settings},

@@ -1,6 +1,7 @@
 """Connections without the login keep nobody else out: of every port of a service, by sockets of this machine."""
 
 import contextlib
+import logging
 import socket
 import threading
 import time
@@ -188,6 +189,16 @@ def test_a_broken_connection_costs_no_line(port, capfd, monkeypatch, first):
     with opened(port) as owner:
         ask(owner)
     assert capfd.readouterr() == ("", "")
+
+
+def test_garbage_costs_no_line_whatever_level_prefect_gives_the_logger_of_uvicorn(port, caplog):
+    caplog.set_level(logging.WARNING, "uvicorn.error")
+    with opened(port) as stranger:
+        stranger.sendall(b"\x00\x01\xff\r\n\r\n")
+        assert b"400 Bad Request" in stranger.recv(1000)
+    assert not caplog.records
+    logging.getLogger("uvicorn.error").error("a fault of the server")
+    assert [record.message for record in caplog.records] == ["a fault of the server"]
 
 
 def test_many_who_come_at_once_are_all_answered_where_they_have_the_login(port, crowd):
