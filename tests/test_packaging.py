@@ -245,12 +245,15 @@ def test_without_extras_a_release_is_planned_granted_made_and_reported(light):
             )
         ),
         (("ingest", "clinic.toml"), "sql"),
+        (("plan", "sampled.toml"), "training"),
     ],
 )
 def test_what_needs_an_extra_names_it(light, monkeypatch, tmp_path, words, extra):
     monkeypatch.setenv("LEDGER", "postgresql://nobody@127.0.0.1:1/ledger")
     (tmp_path / "deployments.toml").write_text("")
     (tmp_path / "clinic.toml").write_text(CLINIC)
+    whole = (ROOT / "configs" / "train-model.toml").read_text()
+    (tmp_path / "sampled.toml").write_text(whole.replace('batches = "full"', 'batches = "poisson"\nsampled = 0.05'))
     done = light(*words)
     assert done.returncode == 2, done.stderr
     assert f'pip install "blockveil[{extra}]"' in done.stderr

@@ -10,6 +10,7 @@ from blockveil.pipeline.base.errors import BlockveilError
 EXTRAS = {
     "adbc_driver_postgresql": "sql",
     "deltalake": "delta",
+    "dp_accounting": "training",
     "duckdb": "sql",
     "h5netcdf": "netcdf",
     "h5py": "netcdf",
