@@ -38,7 +38,7 @@ def test_every_test_of_frozen_outputs_has_a_mistake_that_it_finds():
 def test_claims_without_a_mistake_of_their_own_are_told():
     guarded = [claim for claim in CLAIMS if KNOWN & set(claim.get("shown_by", ()))]
     assert len(unguarded()) + len(guarded) == len(CLAIMS)
-    assert not {f"{each['page']}: {each['says']}" for each in guarded} & unguarded().keys()
+    assert not {each["id"] for each in guarded} & unguarded().keys()
     assert list(unguarded().values()).count(MEASURED) == sum("shown_by" not in claim for claim in CLAIMS)
 
 
@@ -64,6 +64,28 @@ def test_a_mistake_in_text_that_is_gone_is_an_error():
         gone = Mutant("tests/test_mutants.py::test", where, "no such text", "")
         with pytest.raises(LookupError, match="has 0 times"), gone.planted():
             pass
+
+
+@pytest.mark.parametrize(
+    ("now", "with_the_mistake"),
+    [
+        ("half = width / 2\nreturn low + half * 3", "half = width / 2\nreturn low - half * 3"),
+        ("h = w / 2\nreturn base + h * 3", "h = w / 2\nreturn base - h * 3"),
+        ("half = width / 2\nreturn (\n    low\n    + half * 3\n)", "half = width / 2\nreturn (\n    low - half * 3\n)"),
+    ],
+)
+def test_a_mistake_is_planted_whatever_local_variables_and_lines_are(now, with_the_mistake):
+    mutant = Mutant("tests/test_mutants.py::test", "blockveil:anything", "low + half", "low - half")
+    assert mutant.changed(now, {"half", "low", "h", "base", "w"}) == with_the_mistake
+
+
+@pytest.mark.parametrize(
+    "now", ["return low + low", "return LOW + half", "return low + half + low + half", "return f(low)"]
+)
+def test_a_mistake_is_not_planted_where_its_text_is_another_or_twice(now):
+    mutant = Mutant("tests/test_mutants.py::test", "blockveil:anything", "low + half", "low - half")
+    with pytest.raises(LookupError, match="times"):
+        mutant.changed(now, {"half", "low"})
 
 
 TRIED = """

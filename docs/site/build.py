@@ -124,8 +124,8 @@ def lay_out(source: Path) -> None:
     for file in (file for pattern in FILES for file in ROOT.glob(pattern)):
         shutil.copy(file, source)
     for page in sorted({claim["page"] for claim in EVIDENCE["claim"]}):
-        promises, claims = ([each for each in EVIDENCE[kind] if each["page"] == page] for kind in ("promise", "claim"))
-        (source / page).write_text(with_evidence((source / page).read_text(), promises, claims))
+        entries = [each for kind in ("promise", "claim") for each in EVIDENCE[kind] if each["page"] == page]
+        (source / page).write_text(with_evidence((source / page).read_text(), entries))
     (source / "index.md").write_text("\n".join(index()))
     (source / "reference").mkdir()
     for name, lines in (("commands", commands()), ("keys", keys()), ("python", python())):

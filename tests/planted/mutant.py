@@ -5,7 +5,12 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import io
+import itertools
+import keyword
 import textwrap
+import tokenize
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +28,8 @@ class Mutant:
     where
         Module and function, such as ``blockveil.pipeline.releases.keys:KeyStore._wipe``, or a number that it has.
     old, new
-        Text that stands exactly once in the source of that, and what takes its place.
+        Text that stands exactly once in the source of that, and what takes its place. Local variables of the function
+        may have other names by now: layout and their names are not compared.
     among
         Words that choose among the parameters of the test, all of which a case has in its name; empty for all.
     run
@@ -55,16 +61,27 @@ class Mutant:
         for part in path.split("."):
             found = inspect.getattr_static(found, part)
         if isinstance(found, int | float | str):
-            return module, self._changed(_assigned(module, path))
+            return module, self.changed(_assigned(module, path), set())
         # Of a property, a cached one, or a method of a class or of none.
         inner = (getattr(found, part, None) for part in ("fget", "func", "__func__"))
         function = inspect.unwrap(next(filter(None, inner), found))
-        return function, self._changed(textwrap.dedent(inspect.getsource(function)))
+        return function, self.changed(textwrap.dedent(inspect.getsource(function)), set(_locals(function.__code__)))
 
-    def _changed(self, text: str) -> str:
-        if text.count(self.old) != 1:
-            raise LookupError(f"{self.where} has {text.count(self.old)} times {self.old!r}")
-        return text.replace(self.old, self.new)
+    def changed(self, text: str, local: set[str]) -> str:
+        """A source with the mistake, in which local variables may have been renamed.
+
+        Raises
+        ------
+        LookupError
+            The text is not in it, or more than once.
+        """
+        places = list(_matches(self.old, text, local))
+        if exact := [place for place in places if all(old == now for old, now in place.names.items())]:
+            places = exact
+        if len(places) != 1:
+            raise LookupError(f"{self.where} has {len(places)} times {self.old!r}")
+        (place,) = places
+        return text[: place.start] + place.renamed(self.new) + text[place.end :]
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -91,6 +108,59 @@ class Mutant:
         code = compile("".join(["from __future__ import annotations\n", *lines[start:]]), f"<{self.where}>", "exec")
         exec(code, function.__globals__, space)  # our own source
         return space[function.__name__].__code__
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a text stands in another one, and how local variables of it are called there."""
+
+    start: int
+    end: int
+    names: dict[str, str]
+
+    def renamed(self, text: str) -> str:
+        """Another text with the local variables of this place."""
+        for token in reversed(_tokens(text)):
+            start, end, word = token
+            text = text[:start] + self.names.get(word, word) + text[end:]
+        return text
+
+
+def _matches(wanted: str, text: str, local: set[str]) -> Iterator[_Place]:
+    """All places where a text stands in a function, its local variables perhaps under other names."""
+    pattern, found = _tokens(wanted), _tokens(text)
+    for first in range(len(found) - len(pattern) + 1):
+        part, names = found[first : first + len(pattern)], dict[str, str]()
+        pairs = [(old, now) for (_, _, old), (_, _, now) in zip(pattern, part, strict=True)]
+        for old, now in pairs:
+            renamed = old.isidentifier() and now in local and not keyword.iskeyword(old)
+            if names.setdefault(old, now) != now or (old != now and not renamed):
+                break
+        else:
+            if len(set(names.values())) == len(names):
+                yield _Place(part[0][0], part[-1][1], names)
+
+
+def _tokens(text: str) -> list[tuple[int, int, str]]:
+    """Where each word or sign of a text begins and ends, and itself; blanks, line ends and comments are none."""
+    begins = [0, *itertools.accumulate(len(line) for line in text.splitlines(keepends=True))]
+    found, none = [], (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT)
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type not in none and token.string:
+                start, end = (begins[line - 1] + column for line, column in (token.start, token.end))
+                found.append((start, end, token.string))
+    except tokenize.TokenError:  # a part of an expression, which ends within brackets
+        pass
+    return found
+
+
+def _locals(code: types.CodeType) -> Iterator[str]:
+    """Names of the local variables of a function, and of those within it."""
+    yield from (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _locals(inner)
 
 
 def _assigned(module: Any, name: str) -> str:

@@ -116,8 +116,8 @@ MUTANTS = (
         (
             "test_a_change_of_any_field_of_a_deployment_is_named",
             "blockveil.flows.service.admission:differences",
-            '"pull_steps", "storage',
-            '"storage',
+            '"pull_steps", "storage_document_id"',
+            '"storage_document_id"',
             ("pull_steps",),
         ),
         (
