@@ -38,7 +38,7 @@ project = $(1)/bin/python -m pip install -q --no-deps --no-build-isolation -e .
 # The core of the tests in environment $(1). What the libraries of the lock deprecate is an error; what other versions
 # of them deprecate in one another is not.
 lenient := -W default::DeprecationWarning -W default::PendingDeprecationWarning
-core = $(1)/bin/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) --dist loadfile -m "not slow" $(lenient) \
+core = $(1)/bin/python -m pytest -q --processes $$(getconf _NPROCESSORS_ONLN) -m "not slow" $(lenient) \
   @tests/core.txt $(call again,$(1)/bin,$(lenient))
 
 .PHONY: demo test check test-slow test-lowest test-newest wheels docs bench release lock clean help
@@ -65,12 +65,13 @@ demo: $(V)/.stamp ## set up, then release a private covariance of real data
 
 test: check ## set up, check style, types and layers, and run the tests
 	@# They wait for servers and disks too, so that more run at once than there are cores: with twice as many, a fifth of
-	@# both cores was idle. A file's tests share what it starts. Their folders are in memory where it has room for them.
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) --dist loadfile -m "not slow" $(call again,$(B))
+	@# both cores was idle. All are collected once, and a file's tests share what it
+	@# starts. Their folders are in memory where it has room for them.
+	$(B)/python -m pytest -q --processes $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) -m "not slow" $(call again,$(B))
 
 test-slow: $(V)/.stamp ## the tests that take long; SHARE=1/6 runs a sixth of them
 	@# They wait for servers and clocks too. The longest, which tests/long.txt names, begin first.
-	$(B)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) --dist loadfile -m slow \
+	$(B)/python -m pytest -q --processes $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) -m slow \
 	  $(if $(SHARE),--share $(SHARE)) $(call again,$(B))
 
 test-lowest: $(LOWEST)/.stamp ## the core of the tests, on the least version of each requirement

@@ -10,6 +10,7 @@ import itertools
 import os
 import shutil
 import ssl
+import sys
 import tempfile
 import threading
 from functools import cache
@@ -18,14 +19,19 @@ from unittest import mock
 
 import pytest
 
-_HOME = tempfile.mkdtemp(prefix="blockveil-prefect-")
-atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.umask(0o022)  # folders of tests hold ledgers, which are refused where a group may write
-os.environ.update(
-    PREFECT_HOME=_HOME,
-    XDG_STATE_HOME=os.path.join(_HOME, "state"),
-    OPENBLAS_NUM_THREADS="1",  # test processes share the cores; threads of each would wait for one another
-)
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # test processes share the cores; threads of each would wait for one another
+
+
+def own_home():
+    """A new private home of Prefect and of the product's state, for the rest of this process; its folder."""
+    home = tempfile.mkdtemp(prefix="blockveil-prefect-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ.update(PREFECT_HOME=home, XDG_STATE_HOME=os.path.join(home, "state"))
+    return Path(home)
+
+
+HOME = own_home()
 for _name in (
     "PREFECT_API_URL",
     "PREFECT_API_KEY",
@@ -39,8 +45,9 @@ from hypothesis import settings  # noqa: E402 - after the environment is set
 
 import blockveil.flows  # noqa: E402, F401 - before any test imports Prefect
 from tests.in_memory import new_folder  # noqa: E402
-from tests.order import ByFile, longest_first, may_be_slow, share_of  # noqa: E402
+from tests.order import longest_first, may_be_slow, share_of, shares_with  # noqa: E402
 from tests.prefect_tables import KEPT, tables  # noqa: E402
+from tests.processes import Processes  # noqa: E402
 
 # The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
@@ -113,8 +120,9 @@ def slow_files():
 
 
 def pytest_addoption(parser):
-    """Take a share of the tests, such as ``1/3``."""
+    """Take a share of the tests, such as ``1/3``, and run it by several processes."""
     parser.addoption("--share", default="1/1", help="run one of several equal shares of the tests, such as 1/3")
+    parser.addoption("--processes", type=int, default=0, help="number of processes that run tests")
 
 
 @pytest.hookimpl(trylast=True)
@@ -130,12 +138,24 @@ def pytest_configure(config):
 
     Folders of tests that are not slow are in memory then, where it has room.
     """
-    if getattr(config.option, "numprocesses", None):
-        threading.Thread(target=tables).start()
+    if count := config.option.processes:
+        making = threading.Thread(target=tables)
+        making.start()
         folder = new_folder() if config.option.markexpr == "not slow" and config.option.basetemp is None else None
         if folder is not None:
             config.option.basetemp = folder / "tests"
             config.add_cleanup(lambda: None if _failed else shutil.rmtree(folder, ignore_errors=True))
+
+        def begin(number):
+            making.join()
+            folders = config._tmp_path_factory
+            folders._basetemp = folders.getbasetemp() / f"process-{number}"
+            folders._basetemp.mkdir(exist_ok=True)
+            shutil.copyfile(KEPT, own_home() / "prefect.db")
+            if "prefect.context" in sys.modules:
+                sys.modules["prefect.context"].refresh_global_settings_context()
+
+        config.pluginmanager.register(Processes(count, shares_with, begin), "processes")
 
 
 def pytest_sessionfinish(exitstatus):
@@ -145,15 +165,10 @@ def pytest_sessionfinish(exitstatus):
 
 
 def pytest_collection_finish(session):
-    """Let the servers that tests start in the private home find them."""
+    """Make the folder of all tests, and let servers in the private home find their tables, where these are known."""
+    session.config._tmp_path_factory.getbasetemp()
     if KEPT.exists() and not session.config.option.collectonly:
-        shutil.copyfile(KEPT, Path(_HOME) / "prefect.db")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Share the tests out in that order."""
-    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+        shutil.copyfile(KEPT, HOME / "prefect.db")
 
 
 @pytest.fixture(scope="session")

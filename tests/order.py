@@ -5,8 +5,6 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from xdist.scheduler.loadfile import LoadFileScheduling
-
 ROOT = Path(__file__).resolve().parents[1]
 
 LONG = {
@@ -84,14 +82,3 @@ def shares_with(test):
         return file_of(test)
     # Two servers, since tests that share one run one after the other: what starts services takes as long as the rest.
     return f"the server of Prefect, {'services' if '/service/' in file_of(test) else 'runs'}"
-
-
-class ByFile(LoadFileScheduling):
-    """Tests that share what they start are in one process; a test that is in the list goes to whoever is free."""
-
-    def __init__(self, config, log=None):
-        super().__init__(config, log)
-        config.option.loadscopereorder = False  # they are in order
-
-    def _split_scope(self, nodeid):
-        return shares_with(nodeid)

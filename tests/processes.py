@@ -1,0 +1,172 @@
+"""Shares tests out among processes that part once all tests are collected: ``pytest --processes N``.
+
+Imports and thousands of cases are collected once, and what caches hold by then is there in every process. A process takes
+one group of tests after the other, so that tests of a file share what they start. One that dies fails the test that it
+was running, and another takes its place.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any
+
+import pytest
+from _pytest.reports import TestReport
+
+
+@dataclass(eq=False)
+class _Process:
+    """A process of tests: its end of a pipe, its number, and the group that it runs."""
+
+    pipe: Connection
+    number: int
+    pid: int = 0
+    left: deque[Any] = field(default_factory=deque)
+
+
+class Processes:
+    """The plugin that replaces the loop over tests.
+
+    Parameters
+    ----------
+    count
+        Number of processes.
+    group_of
+        Name that tests of one process have in common, by the name of a test.
+    begin
+        Called with its number in each process before its first test.
+    """
+
+    def __init__(self, count: int, group_of: Callable[[str], Hashable], begin: Callable[[int], None]) -> None:
+        self._count, self._group_of, self._begin = count, group_of, begin
+        self._waiting, self._running = deque[list[Any]](), dict[Connection, _Process]()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: Any) -> bool | None:
+        """Run all tests that were collected."""
+        if session.config.option.collectonly or session.testsfailed:
+            return None  # pytest's own loop says so
+        groups = dict[Hashable, list[Any]]()
+        for item in session.items:
+            groups.setdefault(self._group_of(item.nodeid), []).append(item)
+        self._waiting.extend(groups.values())
+        self._running.clear()
+        try:
+            for number in range(min(self._count, len(groups))):
+                self._start(session, number)
+            while self._running:
+                for pipe in wait(list(self._running)):
+                    self._hear(session, self._running[pipe])  # type: ignore[index]
+        finally:
+            for process in self._running.values():
+                os.kill(process.pid, 15)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        return True
+
+    def _start(self, session: Any, number: int) -> None:
+        mine, its = Pipe()
+        with warnings.catch_warnings():
+            # Python 3.12 and later warn where libraries have threads of their own; none of them holds a lock here.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process = _Process(mine, number, os.fork())
+        if process.pid == 0:
+            for other in (mine, *self._running):
+                other.close()
+            _work(session, its, number, self._begin)
+        its.close()
+        self._running[mine] = process
+
+    def _hear(self, session: Any, process: _Process) -> None:
+        try:
+            kind, data = process.pipe.recv()
+        except EOFError:
+            self._ended(session, process)
+            return
+        if kind == "more":
+            group = None if session.shouldfail or session.shouldstop or not self._waiting else self._waiting.popleft()
+            process.left.extend(group or ())
+            process.pipe.send(None if group is None else [session.items.index(item) for item in group])
+        elif kind == "report":
+            hook = session.config.hook
+            hook.pytest_runtest_logreport(report=hook.pytest_report_from_serializable(config=session.config, data=data))
+        elif kind == "done":
+            process.left.popleft()
+        else:
+            process.left.clear()
+
+    def _ended(self, session: Any, process: _Process) -> None:
+        """Fail the test that a process died of, and let another one run what it has left."""
+        del self._running[process.pipe]
+        process.pipe.close()
+        _, status = os.waitpid(process.pid, 0)
+        if not process.left:
+            return
+        item = process.left.popleft()
+        words = f"its process ended with {os.waitstatus_to_exitcode(status)}"
+        report = TestReport(item.nodeid, item.location, {}, "failed", words, "call")
+        session.config.hook.pytest_runtest_logreport(report=report)
+        if process.left:
+            self._waiting.appendleft(list(process.left))
+        if self._waiting and not (session.shouldfail or session.shouldstop):
+            self._start(session, process.number)
+
+
+def _work(session: Any, pipe: Connection, number: int, begin: Callable[[int], None]) -> None:
+    """Run groups of tests until there is none left; the end of this process."""
+    code = 1
+    try:
+        atexit._clear()  # what the first process does at its end is not for this one
+        config = session.config
+        reporter, capture = (config.pluginmanager.getplugin(name) for name in ("terminalreporter", "capturemanager"))
+        reporter._tw._file = open(os.devnull, "w")  # noqa: SIM115 - until the end
+        capture.stop_global_capturing()  # files of its own
+        capture.start_global_capturing()
+        session.config.pluginmanager.register(_Reports(config, pipe), "reports to the first process")
+        begin(number)
+        _run(session, pipe)
+        code = 0
+    except BaseException as problem:  # noqa: BLE001 - whatever it is, this process ends here
+        os.write(2, f"a process of tests ended: {problem!r}\n".encode())
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def _run(session: Any, pipe: Connection) -> None:
+    def more() -> Sequence[Any]:
+        pipe.send(("more", None))
+        return [session.items[place] for place in pipe.recv() or ()]
+
+    queue = deque(more())
+    while queue:
+        item = queue.popleft()
+        if not queue:
+            queue.extend(more())
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=queue[0] if queue else None)
+        pipe.send(("done", None))
+        if session.shouldfail or session.shouldstop:
+            pipe.send(("stopped", None))
+            return
+
+
+class _Reports:
+    """Sends what happened to the first process."""
+
+    def __init__(self, config: Any, pipe: Connection) -> None:
+        self._config, self._pipe = config, pipe
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Send the report of a part of a test."""
+        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        self._pipe.send(("report", data))

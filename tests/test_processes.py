@@ -1,0 +1,82 @@
+"""Tests that processes share out: each is run once, what it says is heard, and none is lost with a process that dies."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+CONFTEST = """
+import sys
+sys.path.insert(0, {root!r})
+from tests.processes import Processes
+
+def pytest_configure(config):
+    config.pluginmanager.register(Processes({count}, lambda test: test.partition("::")[0], lambda number: None))
+"""
+
+
+def run(folder, count, *words, **files):
+    (folder / "conftest.py").write_text(CONFTEST.format(root=str(ROOT), count=count))
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", *words, str(folder)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+NOTES = """
+import os, pathlib
+def note(name):
+    with open(pathlib.Path(__file__).parent / "notes", "a") as notes:
+        notes.write(f"{name} {os.getpid()}\\n")
+"""
+
+
+def test_each_test_is_run_once_in_the_process_of_its_file(tmp_path):
+    tests = f"import pytest\n{NOTES}\n@pytest.mark.parametrize('n', range(5))\ndef test_a(n): note(__name__)\n"
+    done = run(tmp_path, 2, **{f"test_{name}": tests for name in "abc"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "15 passed" in done.stdout
+    notes = [line.split() for line in (tmp_path / "notes").read_text().splitlines()]
+    assert len(notes) == 15
+    assert len({process for _, process in notes}) == 2
+    assert all(len({process for name, process in notes if name == file}) == 1 for file, _ in notes)
+
+
+def test_what_fails_is_skipped_or_says_something_is_heard(tmp_path):
+    tests = (
+        "import pytest, sys\ndef test_right(): print('not shown')\n"
+        "def test_wrong():\n    print('in the test', file=sys.stderr)\n    assert 1 == 2\n"
+        "def test_left_out(): pytest.skip('for a reason')\n"
+    )
+    done = run(tmp_path, 3, "-rs", test_a=tests, test_b="def test_right(): pass\n")
+    assert done.returncode == 1
+    assert "1 failed, 2 passed, 1 skipped" in done.stdout
+    assert all(words in done.stdout for words in ("assert 1 == 2", "in the test", "for a reason"))
+    assert "not shown" not in done.stdout
+
+
+def test_a_process_that_dies_fails_the_test_that_it_ran_and_no_other(tmp_path):
+    tests = "import os\ndef test_1(): pass\ndef test_2(): os._exit(7)\ndef test_3(): pass\n"
+    done = run(tmp_path, 2, test_a=tests, test_b="def test_1(): pass\n")
+    assert done.returncode == 1
+    assert "1 failed, 3 passed" in done.stdout
+    assert "its process ended with 7" in done.stdout
+
+
+def test_none_is_begun_after_the_first_that_fails_where_that_is_asked_for(tmp_path):
+    tests = "import time\ndef test_1(): assert False\ndef test_2(): time.sleep(1)\ndef test_3(): pass\n"
+    done = run(tmp_path, 1, "-x", test_a=tests, test_b="def test_1(): pass\n")
+    assert done.returncode == 1
+    assert "1 failed" in done.stdout
+    assert "passed" not in done.stdout
+
+
+def test_what_is_shared_by_a_file_or_a_process_is_ended_with_it(tmp_path):
+    tests = (
+        f"import pytest\n{NOTES}\n@pytest.fixture(scope='module')\ndef shared():\n    yield\n    note('ended')\n"
+        "def test_1(shared): pass\ndef test_2(shared): note('used')\n"
+    )
+    assert run(tmp_path, 2, test_a=tests, test_b=tests).returncode == 0
+    assert [line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()].count("ended") == 2
