@@ -1,8 +1,8 @@
 """Shares tests out among processes that part once all tests are collected: ``pytest --processes N``.
 
-Imports and thousands of cases are collected once, and what caches hold by then is there in every process. A process takes
-one group of tests after the other, so that tests of a file share what they start. One that dies fails the test that it
-was running, and another takes its place.
+Imports and thousands of cases are collected once, and what caches hold by then is there in every process. A process
+takes one group of tests after the other, so that tests of a file share what they start. One that dies fails the test that
+it was running, and another takes its place.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _work(session: Any, pipe: Connection, number: int, begin: Callable[[int], No
         begin(number)
         _run(session, pipe)
         code = 0
-    except BaseException as problem:  # noqa: BLE001 - whatever it is, this process ends here
+    except BaseException as problem:  # whatever it is, this process ends here
         os.write(2, f"a process of tests ended: {problem!r}\n".encode())
     finally:
         atexit._run_exitfuncs()

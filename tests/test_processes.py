@@ -1,4 +1,4 @@
-"""Tests that processes share out: each is run once, what it says is heard, and none is lost with a process that dies."""
+"""Tests that processes share out: each is run once and heard, and none is lost with a process that dies."""
 
 import os
 import subprocess
