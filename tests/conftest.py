@@ -13,6 +13,7 @@ import ssl
 import sys
 import tempfile
 import threading
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from unittest import mock
@@ -123,6 +124,7 @@ def pytest_addoption(parser):
     """Take a share of the tests, such as ``1/3``, and run it by several processes."""
     parser.addoption("--share", default="1/1", help="run one of several equal shares of the tests, such as 1/3")
     parser.addoption("--processes", type=int, default=0, help="number of processes that run tests")
+    parser.addoption("--costs", help="file for the seconds of a processor that tests took, the dearest first")
 
 
 @pytest.hookimpl(trylast=True)
@@ -158,10 +160,15 @@ def pytest_configure(config):
         config.pluginmanager.register(Processes(count, shares_with, begin), "processes")
 
 
-def pytest_sessionfinish(exitstatus):
-    """Remember whether somebody may want to look into the folders of tests that failed."""
+def pytest_sessionfinish(session, exitstatus):
+    """Remember whether somebody may want to look into the folders of tests that failed, and write what tests cost."""
     global _failed
     _failed = exitstatus == pytest.ExitCode.TESTS_FAILED
+    if (file := session.config.option.costs) and (processes := session.config.pluginmanager.get_plugin("processes")):
+        costs = Counter()
+        for test, seconds in processes.costs.items():
+            costs[test.partition("[")[0]] += seconds
+        Path(file).write_text("".join(f"{seconds:.2f} {test}\n" for test, seconds in costs.most_common()))
 
 
 def pytest_collection_finish(session):

@@ -1,8 +1,8 @@
 """Shares tests out among processes that part once all tests are collected: ``pytest --processes N``.
 
 Imports and thousands of cases are collected once, and what caches hold by then is there in every process. A process
-takes one group of tests after the other, so that tests of a file share what they start. One that dies fails the test that
-it was running, and another takes its place.
+takes one group of tests after the other, so that tests of a file share what they start. One that dies fails the test
+that it was running, and another takes its place.
 """
 
 from __future__ import annotations
@@ -42,11 +42,17 @@ class Processes:
         Name that tests of one process have in common, by the name of a test.
     begin
         Called with its number in each process before its first test.
+
+    Attributes
+    ----------
+    costs
+        Seconds of a processor that each test took so far, with those of processes that it started and waited for.
     """
 
     def __init__(self, count: int, group_of: Callable[[str], Hashable], begin: Callable[[int], None]) -> None:
         self._count, self._group_of, self._begin = count, group_of, begin
         self._waiting, self._running = deque[list[Any]](), dict[Connection, _Process]()
+        self.costs = dict[str, float]()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool | None:
@@ -100,7 +106,7 @@ class Processes:
             hook = session.config.hook
             hook.pytest_runtest_logreport(report=hook.pytest_report_from_serializable(config=session.config, data=data))
         elif kind == "done":
-            process.left.popleft()
+            self.costs[process.left.popleft().nodeid] = data
         else:
             process.left.clear()
 
@@ -153,8 +159,9 @@ def _run(session: Any, pipe: Connection) -> None:
         item = queue.popleft()
         if not queue:
             queue.extend(more())
+        before = sum(os.times()[:4])
         session.config.hook.pytest_runtest_protocol(item=item, nextitem=queue[0] if queue else None)
-        pipe.send(("done", None))
+        pipe.send(("done", sum(os.times()[:4]) - before))
         if session.shouldfail or session.shouldstop:
             pipe.send(("stopped", None))
             return
