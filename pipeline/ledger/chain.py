@@ -58,11 +58,11 @@ def append(
         "loss_ticks": ticks.loss,
         "sampler_ticks": ticks.sampler,
         "pure_ticks": ticks.pure,
+        "failure_ticks": ticks.failure,
         "payload": canonical_json(payload).decode(),
         "time": time,
         "nonce": nonce or identifier(),
         "previous_hash": GENESIS if last is None else last.hash,
-        "failure_ticks": ticks.failure or None,
         "part": None if part is None else part.text,
     }
     row["hash"] = row_hash(row)

@@ -46,12 +46,12 @@ class Entry:
     loss_ticks: int
     sampler_ticks: int
     pure_ticks: int
+    failure_ticks: int
     payload: dict[str, Any]
     time: str
     nonce: str
     previous_hash: str
     hash: str
-    failure_ticks: int | None = None
     part: str | None = None
 
     @classmethod
@@ -62,7 +62,7 @@ class Entry:
     @property
     def ticks(self) -> Ticks:
         """What the entry adds to the spent budget."""
-        return Ticks(self.loss_ticks, self.sampler_ticks, self.pure_ticks, self.failure_ticks or 0)
+        return Ticks(self.loss_ticks, self.sampler_ticks, self.pure_ticks, self.failure_ticks)
 
     @property
     def of_part(self) -> Part | None:
@@ -79,7 +79,7 @@ class Entry:
             loss_ticks=ticks.loss,
             sampler_ticks=ticks.sampler,
             pure_ticks=ticks.pure,
-            failure_ticks=ticks.failure or None,
+            failure_ticks=ticks.failure,
         )
 
     @property

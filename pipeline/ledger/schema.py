@@ -35,12 +35,12 @@ entry = sa.Table(
     sa.Column("loss_ticks", sa.BigInteger, nullable=False),
     sa.Column("sampler_ticks", sa.BigInteger, nullable=False),
     sa.Column("pure_ticks", sa.BigInteger, nullable=False),
+    sa.Column("failure_ticks", sa.BigInteger, nullable=False),
     sa.Column("payload", sa.Text, nullable=False),
     sa.Column("time", sa.String(40), nullable=False),
     sa.Column("nonce", sa.String(32), nullable=False),
     sa.Column("previous_hash", sa.String(64), nullable=False),
     sa.Column("hash", sa.String(64), nullable=False, unique=True),
-    sa.Column("failure_ticks", sa.BigInteger),
     sa.Column("part", sa.Text),
     sa.CheckConstraint(
         "kind IN ('BUDGET', 'RESERVED', 'COMMITTED', 'RELEASED', 'VOID', 'CLOSED', 'OPENED', 'WITHDRAWN', "

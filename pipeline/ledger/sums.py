@@ -28,8 +28,8 @@ def not_void(row: Any) -> sa.ColumnElement[bool]:
     other = entry.alias()
     of_charge = sa.select(sa.literal(1)).where(other.c.charge_id == row.c.charge_id)
     same = (other.c.dataset == row.c.dataset, other.c.release_id == row.c.release_id)
-    sizes = [other.c[name] == -row.c[name] for name in ("loss_ticks", "sampler_ticks", "pure_ticks")]
-    sizes.append(sa.func.coalesce(other.c.failure_ticks, 0) == -sa.func.coalesce(row.c.failure_ticks, 0))
+    names = ("loss_ticks", "sampler_ticks", "pure_ticks", "failure_ticks")
+    sizes = [other.c[name] == -row.c[name] for name in names]
     given_back = of_charge.where(other.c.kind == "VOID", *same, *sizes).exists()
     return sa.or_(~given_back, of_charge.where(other.c.kind.in_(_DRAWN)).exists())
 
@@ -58,7 +58,7 @@ class Sums:
             entry.c.pure_ticks,
             entry.c.failure_ticks,
         )
-        signs = loss.bitwise_or(sampler).bitwise_or(pure).bitwise_or(sa.func.coalesce(failure, 0))
+        signs = loss.bitwise_or(sampler).bitwise_or(pure).bitwise_or(failure)
         counted = [sa.case((size > 0, size), else_=0) for size in sizes]
         halves = [half for size in counted for half in (size // _HALF, size % _HALF)]
         return cls(
@@ -91,7 +91,7 @@ def _by_part(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 
 def _ticks(sizes: Iterable[Any]) -> Ticks:
-    return Ticks(*(int(size or 0) for size in sizes))
+    return Ticks(*(int(size) for size in sizes))
 
 
 _RESERVED = (entry.c.dataset == sa.bindparam("dataset"), entry.c.kind == "RESERVED")

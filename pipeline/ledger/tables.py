@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from blockveil.pipeline.ledger.schema import SCHEMA, metadata, stamp
 
-_NOTHING = "NEW.loss_ticks = 0 AND NEW.sampler_ticks = 0 AND NEW.pure_ticks = 0 AND coalesce(NEW.failure_ticks, 0) = 0"
+_NOTHING = "NEW.loss_ticks = 0 AND NEW.sampler_ticks = 0 AND NEW.pure_ticks = 0 AND NEW.failure_ticks = 0"
 
 # {entry} is the table. A charge that was committed stands, whatever else is written of it.
 _RESERVED = """EXISTS (SELECT 1 FROM {entry} r WHERE r.charge_id = NEW.charge_id AND r.kind = 'RESERVED'
@@ -24,7 +24,7 @@ _MAY_FOLLOW = f"""CASE
   WHEN NEW.charge_id IS NULL OR NEW.release_id IS NULL THEN 0
   WHEN NEW.kind = 'RESERVED' THEN
     CASE WHEN NEW.loss_ticks >= 0 AND NEW.sampler_ticks >= 0 AND NEW.pure_ticks >= 0
-      AND coalesce(NEW.failure_ticks, 0) >= 0
+      AND NEW.failure_ticks >= 0
       AND NOT EXISTS (SELECT 1 FROM {{entry}} c WHERE c.charge_id = NEW.charge_id)
       AND NOT EXISTS (SELECT 1 FROM {{entry}} r WHERE r.release_id = NEW.release_id AND r.kind = 'RESERVED' AND (
         NOT EXISTS (SELECT 1 FROM {{entry}} v WHERE v.charge_id = r.charge_id AND v.kind = 'VOID')
@@ -43,7 +43,7 @@ _MAY_FOLLOW = f"""CASE
     CASE WHEN EXISTS (SELECT 1 FROM {{entry}} r WHERE r.charge_id = NEW.charge_id AND r.kind = 'RESERVED'
         AND r.dataset = NEW.dataset AND r.release_id = NEW.release_id
         AND r.loss_ticks = -NEW.loss_ticks AND r.sampler_ticks = -NEW.sampler_ticks
-        AND r.pure_ticks = -NEW.pure_ticks AND coalesce(r.failure_ticks, 0) = -coalesce(NEW.failure_ticks, 0))
+        AND r.pure_ticks = -NEW.pure_ticks AND r.failure_ticks = -NEW.failure_ticks)
       AND NOT EXISTS (SELECT 1 FROM {{entry}} c WHERE c.charge_id = NEW.charge_id AND c.kind <> 'RESERVED')
     THEN 1 ELSE 0 END
   WHEN NEW.kind = 'WITHDRAWN' THEN

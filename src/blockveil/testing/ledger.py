@@ -387,7 +387,7 @@ class LedgerContract:
         tamper(f"UPDATE entry SET {column} = '{value}' WHERE sequence = 3")
         assert any("row 3" in problem for problem in ledger_of_two.verify().problems)
 
-    @pytest.mark.parametrize("column", ["loss_ticks", "sampler_ticks", "pure_ticks"])
+    @pytest.mark.parametrize("column", ["loss_ticks", "sampler_ticks", "pure_ticks", "failure_ticks"])
     def test_an_edit_of_a_charge_is_found(self, ledger_of_two, tamper, column):
         tamper(f"UPDATE entry SET {column} = {column} - 1 WHERE sequence = 5")
         assert "row 5: content does not match its hash; it was edited" in ledger_of_two.verify().problems
@@ -580,7 +580,8 @@ class LedgerContract:
     def test_the_database_keeps_a_closed_ledger_closed(self, url, tmp_path, kind, administrator):
         ledger = grant(url, 5.0)
         ledger.close_for(f"sqlite:///{tmp_path / 'there.db'}")
-        columns = dict.fromkeys(COLUMNS, "NULL") | dict.fromkeys(("loss_ticks", "sampler_ticks", "pure_ticks"), "0")
+        sizes = ("loss_ticks", "sampler_ticks", "pure_ticks", "failure_ticks")
+        columns = dict.fromkeys(COLUMNS, "NULL") | dict.fromkeys(sizes, "0")
         columns |= {name: name for name in ("dataset", "payload", "time")}
         columns |= {"sequence": "3", "kind": f"'{kind}'", "nonce": "'n'", "hash": "'h'", "previous_hash": "hash"}
         columns |= {"release_id": "'r'", "charge_id": "'c'"} if kind == "RESERVED" else {}

@@ -102,8 +102,8 @@ class TestRole:
         with pytest.raises(StoreError, match="a role for runs may not do: budgets, withdrawals"):
             ledger.withdraw(charge.release_id, "a reason")
         forged = (
-            "INSERT INTO entry SELECT 5, 'WITHDRAWN', dataset, release_id, charge_id, 0, 0, 0, payload, time, 'nonce',"
-            " hash, 'hash', NULL FROM entry WHERE sequence = 4"
+            "INSERT INTO entry SELECT 5, 'WITHDRAWN', dataset, release_id, charge_id, 0, 0, 0, 0, payload, time,"
+            " 'nonce', hash, 'hash', NULL FROM entry WHERE sequence = 4"
         )
         with psycopg.connect(nightly) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(forged)
@@ -129,7 +129,7 @@ class TestRole:
         ledger.commit(charge.charge_id, "check")
         forged = (
             "INSERT INTO entry SELECT 4, 'VOID', dataset, release_id, charge_id, -loss_ticks, -sampler_ticks,"
-            " -pure_ticks, payload, time, 'nonce', (SELECT hash FROM entry WHERE sequence = 3), 'hash', NULL"
+            " -pure_ticks, -failure_ticks, payload, time, 'nonce', (SELECT hash FROM entry WHERE sequence = 3), 'hash'"
             " FROM entry WHERE sequence = 2"
         )
         with psycopg.connect(nightly) as connection, pytest.raises(psycopg.DatabaseError) as caught:
@@ -173,7 +173,7 @@ def test_the_superuser_meets_the_guards_too(url):
 def test_a_table_of_the_session_cannot_stand_in_for_the_chain(url):
     grant(url)
     forged = (
-        "INSERT INTO public.entry SELECT 1, kind, dataset, release_id, charge_id, 0, 0, 0, payload, time, nonce,"
+        "INSERT INTO public.entry SELECT 1, kind, dataset, release_id, charge_id, 0, 0, 0, 0, payload, time, nonce,"
         " repeat('0', 64), 'new' FROM public.entry"
     )
     with psycopg.connect(url) as connection:
