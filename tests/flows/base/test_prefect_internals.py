@@ -139,8 +139,9 @@ def test_the_application_of_a_server_can_be_made_for_good():
     assert "final" in made.parameters, f"create_app makes servers otherwise: {LOOK}"
 
 
-def test_times_of_a_schedule_are_those_of_the_server():
-    calendar = prefect_internals.cron_schedule("30 2 * * *", "UTC")
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_times_of_a_schedule_are_those_of_the_server(zone):
+    calendar = prefect_internals.cron_schedule("30 2 * * *", zone)
     start, end = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 3, tzinfo=UTC)
     found = [at.date().day for at in asyncio.run(calendar.get_dates(9, start=start, end=end))]
     assert found == [1, 2], f"CronSchedule plans otherwise: {LOOK}"

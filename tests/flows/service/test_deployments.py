@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-import httpx
 import pytest
 from prefect import flow, get_client
 from prefect.client.base import PrefectHttpxSyncClient
@@ -35,7 +34,6 @@ from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.runs.steps import TRIED_AGAIN, Steps, Stopped
 from blockveil.flows.service import child, deployments, limits, recovery, revival, runner, silence
 from blockveil.flows.service import deploy as deploying
-from blockveil.flows.service.server import ServerFailed
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ComputeError, ConfigError, LedgerError, StoreUnreachable
 from blockveil.pipeline.config.deployments_file import load_deployments
@@ -854,32 +852,3 @@ def test_of_two_runs_of_a_data_set_the_second_waits(site, monkeypatch):
     assert spent(found) == 0
     state = module.release(release="people", mode="release", logical_date=date(2026, 11, 20), return_state=True)
     assert state.is_completed(), state.message
-
-
-def test_a_server_whose_scheduler_fails_is_refused_and_what_is_paused_is_not_planned(site, monkeypatch):
-    made = [each for each in deployments.build(site()) if each.full_name == "release/people"]
-    numbers = deployments.register(made)
-    wanted = FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=list(numbers.values())))
-
-    def planned():
-        with server() as client:
-            return len(client.read_flow_runs(flow_run_filter=wanted))
-
-    made[0].paused = True
-    deployments.require_schedule(made, numbers)
-    assert planned() == 0
-    made[0].paused = False
-    deployments.require_schedule(made, numbers)
-    deployments.require_schedule(made, numbers)
-    assert planned() == 1
-    answered = PrefectHttpxSyncClient.send
-
-    def fail(client, request, *words, **more):
-        if request.url.path.endswith("/schedule"):
-            answer = httpx.Response(500, request=request)
-            raise PrefectHTTPStatusError("failed", request=request, response=answer)
-        return answered(client, request, *words, **more)
-
-    monkeypatch.setattr(PrefectHttpxSyncClient, "send", fail)
-    with pytest.raises(ServerFailed, match=r"cannot plan runs of release/people.*SQLAlchemy 2\.1"):
-        deployments.require_schedule(made, numbers)
