@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,14 @@ LONGEST_FILE = 400
 SURROUNDINGS = {"environ", "getenv", "getcwd", "expanduser", "home", "gethostname"}
 
 
+@cache
 def sources(*layers):
     return [path for layer in layers for path in sorted((ROOT / layer).rglob("*.py"))]
+
+
+@cache
+def tree(path):
+    return ast.parse(path.read_text())
 
 
 def named(path):
@@ -83,15 +90,17 @@ def test_the_import_contracts_allow_an_empty_house(empty_house):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("path", sources(*LAYERS), ids=named)
-def test_no_source_file_is_too_long_to_review(path):
-    assert len(path.read_text().splitlines()) <= LONGEST_FILE
+def test_no_source_file_is_too_long_to_review():
+    lines = {named(path): len(path.read_text().splitlines()) for path in sources(*LAYERS)}
+    assert {path: many for path, many in lines.items() if many > LONGEST_FILE} == {}
 
 
-@pytest.mark.parametrize("path", sources(*LAYERS), ids=named)
-def test_everything_public_says_what_it_is(path):
-    silent = [name for name, node in public(ast.parse(path.read_text())) if not ast.get_docstring(node)]
-    assert not silent
+def test_everything_public_says_what_it_is():
+    silent = {
+        named(path): [name for name, node in public(tree(path)) if not ast.get_docstring(node)]
+        for path in sources(*LAYERS)
+    }
+    assert {path: names for path, names in silent.items() if names} == {}
 
 
 def public(module):
@@ -106,24 +115,26 @@ def public(module):
                         yield f"{node.name}.{inner.name}", inner
 
 
-@pytest.mark.parametrize("path", sources("engine"), ids=named)
-def test_the_engine_asks_nothing_of_its_surroundings(path):
-    asked = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
-    asked |= {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
-    assert not asked & SURROUNDINGS
+def test_the_engine_asks_nothing_of_its_surroundings():
+    asked = {}
+    for path in sources("engine"):
+        names = {getattr(node, "attr", getattr(node, "id", None)) for node in ast.walk(tree(path))}
+        asked[named(path)] = names & SURROUNDINGS
+    assert {path: names for path, names in asked.items() if names} == {}
 
 
-@pytest.mark.parametrize("path", sources("flows/cli"), ids=named)
-def test_commands_print_through_one_function_that_writes_control_characters_out(path):
-    calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    printed = [ast.unparse(call) for call in calls if ast.unparse(call) in ("print", "typer.echo")]
-    allowed = {"common.py": ["typer.echo"], "__init__.py": ["print"] * printed.count("print")}  # errors write it out
-    assert printed == allowed.get(path.name, [])
+def test_commands_print_through_one_function_that_writes_control_characters_out():
+    printed = {}
+    for path in sources("flows/cli"):
+        calls = [ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+        printed[path.name] = [call for call in calls if call in ("print", "typer.echo")]
+    assert set(printed.pop("__init__.py")) == {"print"}  # errors, which write them out themselves
+    assert {path: calls for path, calls in printed.items() if calls} == {"common.py": ["typer.echo"]}
 
 
 def classes(path):
     """Public classes that a file defines."""
-    body = ast.parse(path.read_text()).body
+    body = tree(path).body
     return [node.name for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
 
 
@@ -148,7 +159,7 @@ def test_every_module_stands_in_a_room(layer):
 
 def kinds_asked_for(path):
     """Names of classes that a file tells apart, by ``isinstance`` or by the patterns of a ``match``."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             yield from (each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name))
         elif isinstance(node, ast.MatchClass):
