@@ -193,3 +193,14 @@ def test_the_tests_of_a_room_stand_in_its_mirror(layer):
     mirrors = {path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests" / layer).rglob("test_*.py")}
     assert len(mirrors) > 3
     assert sorted(mirror for mirror in mirrors if not (ROOT / mirror / "__init__.py").exists()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from prefect._internal.x import y", "import prefect.runner._z", "def f():\n    from prefect.server import a"],
+)
+def test_no_other_file_imports_private_modules_of_prefect(tmp_path, line):
+    words = [sys.executable, "-m", "ruff", "check", "--select", "TID251", "--config", str(ROOT / "pyproject.toml"), "-"]
+    done = subprocess.run(words, input=line, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
+    assert done.returncode == 1
+    assert "prefect_internals.py" in done.stdout
