@@ -43,6 +43,21 @@ MODELS = (
     ("Answers", "The file of answers of `blockveil init`.", Answers),
 )
 
+NIGHTLY = tuple(
+    (title, key)
+    for title, named in {
+        "Release": (
+            "release.dataset release.name data.store query.kind query.rows_at_most query.missing query.geometry.kind "
+            "query.geometry.origin query.geometry.features.name query.geometry.features.lower "
+            "query.geometry.features.upper privacy.epsilon privacy.delta privacy.neighbours privacy.unit "
+            "mechanism.kind mechanism.optimise_for output.root output.ledger output.keys"
+        ),
+        "Deployments": "night.config night.cron night.timezone night.mode night.missed",
+    }.items()
+    for key in named.split()
+)
+"""Keys that a nightly covariance needs, each with the config it is in."""
+
 PYTHON = (
     ("autofunction", "blockveil.flows.python.beginning.init"),
     ("autofunction", "blockveil.flows.python.ingesting.ingest"),
@@ -165,29 +180,71 @@ def _command(called: str, command: Any) -> Iterator[str]:
 
 
 def keys() -> Iterator[str]:
-    """Every key of every config, with its meaning and what it is where it is not given."""
+    """Every key of every config, once in its table, with its meaning and what it is where it is not given."""
     yield "# Keys of configs\n\n**What may stand in a config, and what does it mean?**"
+    yield f"The {len(NIGHTLY)} keys that a nightly covariance needs come first, then those of each file."
     yield "Nothing that decides privacy has a default.\n"
-    for title, what, model in MODELS:
+    tables = {title: _tables(model) for title, _, model in MODELS}
+    yield "\n## A nightly covariance\n\n| key | meaning |\n|---|---|"
+    for title, key in NIGHTLY:
+        table, _, name = key.rpartition(".")
+        (first, *_) = (each for each in tables[title][table] if name in each.model_fields)
+        yield f"| `{key}` | {plain(first.model_fields[name].description or '')} |"
+    for title, what, _ in MODELS:
         yield f"\n## {title}\n\n{what}"
-        yield from _table("", model, set())
+        shown: dict[tuple[type[BaseModel], ...], str] = {}
+        for table, kinds in tables[title].items():
+            same = shown.setdefault(tuple(kinds), table)
+            if same == table:
+                yield from _table(table, kinds)
+            elif table.rpartition(".")[0] in shown.values():
+                yield f"\n### {table}\n\nThe keys are those of `{same}`."
 
 
-def _table(path: str, model: type[BaseModel], done: set[type[BaseModel]]) -> Iterator[str]:
-    done.add(model)
-    below: list[tuple[str, type[BaseModel]]] = []
-    yield "\n| key | meaning | if it is not given |\n|---|---|---|"
+def _tables(model: type[BaseModel]) -> dict[str, list[type[BaseModel]]]:
+    """Each table of a config by its path, with the models of all that may stand there."""
+    found: dict[str, list[type[BaseModel]]] = {"": [model]}
+    _below("", model, found)
+    return found
+
+
+def _below(path: str, model: type[BaseModel], found: dict[str, list[type[BaseModel]]]) -> None:
     for name, field in model.model_fields.items():
-        simple = not field.is_required() and field.default is not None and not isinstance(field.default, BaseModel)
-        default = "it has no default" if field.is_required() else f"`{field.default!r}`" if simple else ""
-        yield f"| `{name}` | {plain(field.description or '')} | {default} |"
-        below += [(f"{path}{name}", each) for each in _models(field.annotation)]
-    for where, each in below:
-        if each not in done:
-            kind = get_args(each.model_fields["kind"].annotation) if "kind" in each.model_fields else ()
-            of = f" ({' or '.join(kind)})" if kind else ""
-            yield f"\n### {where}{of}\n\n{plain(each.__doc__ or '')}"
-            yield from _table(f"{where}.", each, done)
+        where = f"{path}.{name}".removeprefix(".")
+        for each in _models(field.annotation):
+            if each not in found.setdefault(where, []):
+                found[where].append(each)
+                _below(where, each, found)
+
+
+def _table(table: str, kinds: list[type[BaseModel]]) -> Iterator[str]:
+    """A table's keys, each in one line, which says for which kinds it is where that is not all of them."""
+    if table:
+        yield f"\n### {table}\n"
+        yield from (f"{'- ' * (len(kinds) > 1)}{_called([each])}{plain(each.__doc__ or '')}" for each in kinds)
+    yield "\n| key | meaning | if it is not given |\n|---|---|---|"
+    for name in dict.fromkeys(name for each in kinds for name in each.model_fields):
+        meanings: dict[str, list[type[BaseModel]]] = {}
+        defaults: dict[str, list[type[BaseModel]]] = {}
+        those = [each for each in kinds if name in each.model_fields]
+        for each in those:
+            field = each.model_fields[name]
+            simple = not field.is_required() and field.default is not None and not isinstance(field.default, BaseModel)
+            default = "it has no default" if field.is_required() else f"`{field.default!r}`" if simple else ""
+            meanings.setdefault(plain(field.description or ""), []).append(each)
+            defaults.setdefault(default, []).append(each)
+        yield f"| `{name}` | {_joined(meanings, kinds)} | {_joined(defaults, those)} |"
+
+
+def _joined(said: dict[str, list[type[BaseModel]]], of: list[type[BaseModel]]) -> str:
+    return "; ".join(("" if each == of else _called(each)) + words for words, each in said.items() if words)
+
+
+def _called(models: list[type[BaseModel]]) -> str:
+    """The kinds that models are for, before a colon; nothing where they have none."""
+    of = (each.model_fields["kind"].annotation for each in models if "kind" in each.model_fields)
+    kinds = [f"`{kind}`" for annotation in of for kind in get_args(annotation)]
+    return f"{', '.join(kinds)}: " if kinds else ""
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -27,7 +27,7 @@ def approve(
     ],
     date: Date = None,
     output: Annotated[
-        Path | None, typer.Option(help="File to write; approval.inbox of the config where it is not given.")
+        Path | None, typer.Option(help="File to write; in the folder approvals beside the config by default.")
     ] = None,
     as_json: Json = False,
 ) -> None:

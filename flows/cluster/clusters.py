@@ -35,6 +35,9 @@ from blockveil.pipeline.releases.compute import Compute
 CONNECT_SECONDS = 30
 """How long to wait for a scheduler at an address."""
 
+PATIENCE_SECONDS = 3600.0
+"""The longest time in which no task of a cluster makes any progress; the run fails then."""
+
 _SPAWN = "distributed.nanny.pre-spawn-environ"
 _KEPT_BYTES = 128 * 2**20
 _LARGEST_KEPT_BYTES = 32 * 2**20  # the most that glibc takes
@@ -109,8 +112,7 @@ def open_cluster(
         except Exception as error:  # noqa: BLE001 - an address or a credential could be in its text
             failure = failure_of(error)
         else:
-            patience = loaded.config.compute.patience_minutes * 60.0
-            yield DistributedCompute(client, patience, getattr(section, "workers", 1))
+            yield DistributedCompute(client, PATIENCE_SECONDS, getattr(section, "workers", 1))
             return
         raise failure
 

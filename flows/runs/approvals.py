@@ -19,6 +19,9 @@ from blockveil.pipeline.plan import budgets, signed_approval
 from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
 from blockveil.pipeline.releases.workspace import Workspace
 
+WAIT_HOURS = 72
+"""How long a run waits for a person; nothing is held meanwhile."""
+
 
 class Approval(RunInput):
     """The form that resumes a run."""
@@ -63,14 +66,14 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     if runtime.deployment.id is None:
         remedy = signed_approval.remedy(workspace.plan) if signed else "Give --approve NAME"
         raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", remedy))
-    get_run_logger().warning("%s Waiting for up to %d hours.", question.text, question.wait_hours)
+    get_run_logger().warning("%s Waiting for up to %d hours.", question.text, WAIT_HOURS)
     answer: Any = None
     failure: str | None = None
     try:
         key, _ = _asked(question)
         answer = suspend_flow_run(
             wait_for_input=Approval.with_initial_data(description=question.text),
-            timeout=question.wait_hours * 3600,
+            timeout=WAIT_HOURS * 3600,
             key=key,
         )
     except Exception as error:  # noqa: BLE001 - it quotes what somebody may have written to the server

@@ -51,6 +51,7 @@ AGAIN = timedelta(minutes=2)
 
 _TURN = "blockveil-alarms"
 _EXHAUSTED = "BudgetExhausted"
+_LOW_NIGHTS = 7  # a release that leaves room for fewer such nights raises the alarm
 _WAITS = ("AwaitingRetry", "AwaitingConcurrencySlot")
 _LONGEST = 2000
 
@@ -171,7 +172,7 @@ class Alarms:
         deployed = {night.config: each for night, each in revival.deployed_nights(client, self._loaded, self._pool)}
         for night in self._loaded.deployments.night:
             deployment = deployed.get(night.config)
-            is_off = night.paused if deployment is None else not revival.is_active(deployment)
+            is_off = deployment is not None and not revival.is_active(deployment)
             if night.mode == "release":
                 parts.append((f"the budget of {night.config} is low", partial(self._low_of, night, now)))
                 parts.append((f"the records of {night.config} have moved", partial(self._drift_of, night, now)))
@@ -233,7 +234,7 @@ class Alarms:
             if day is not None:
                 plan = plan_near(loaded, day)
                 left = budgets.nights_left(plan, ledger, status)
-                wanted = self._loaded.deployments.alerts.budget_low_nights if plan.new_part is None else 1
+                wanted = _LOW_NIGHTS if plan.new_part is None else 1
                 text = f"The budget of '{release.account}' holds {left} more nights like {plan.release_id}."
                 self._low[night.config] = status, Alarm(f"{plan.release_id}/low", text) if left < wanted else None
         _, alarm = self._low[night.config]

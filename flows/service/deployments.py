@@ -262,7 +262,7 @@ def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:
             known = shown.get(deployment.full_name)
             if known is None:
                 continue
-            deployment.paused = deployment.paused or known.paused
+            deployment.paused = known.paused
             stopped = {_time(each) for each in known.schedules if not each.active}
             # A night that was switched off stays so when its file names another hour.
             off = bool(known.schedules) and len(stopped) == len(known.schedules)
@@ -282,43 +282,42 @@ def _night(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:
         _schedule(night),
         {"release": night.config, "mode": night.mode},
         [f"{DATASET}{section.dataset}"],
-        night.paused,
     )
     return _choices(made, "release", [night.config])
 
 
 def _check(check: LedgerCheck) -> RunnerDeployment:
-    made = _deployment(verify_ledger, check.config, _schedule(check), {"config": check.config}, [], check.paused)
+    made = _deployment(verify_ledger, check.config, _schedule(check), {"config": check.config}, [])
     return _choices(made, "config", [check.config])
 
 
 def _ingest(loaded: LoadedDeployments, each: Ingest) -> RunnerDeployment:
     load_ingest(loaded.root / f"{each.config}.toml")  # a bad one is found before anything is deployed
-    made = _deployment(ingest_dataset, each.config, _schedule(each), {"config": each.config}, [], each.paused)
+    made = _deployment(ingest_dataset, each.config, _schedule(each), {"config": each.config}, [])
     return _choices(made, "config", [each.config])
 
 
 def _audit(each: MechanismAudit) -> RunnerDeployment:
     parameters = {"mechanism": each.mechanism, "epsilon": each.epsilon, "delta": each.delta}
-    return _deployment(audit, each.mechanism, _schedule(each), parameters, [], each.paused)
+    return _deployment(audit, each.mechanism, _schedule(each), parameters, [])
 
 
 def _by_hand(loaded: LoadedDeployments) -> RunnerDeployment:
-    return _choices(_deployment(release, BY_HAND, None, {}, [], False), "release", loaded.offered)
+    return _choices(_deployment(release, BY_HAND, None, {}, []), "release", loaded.offered)
 
 
 def _study(loaded: LoadedDeployments) -> RunnerDeployment:
-    return _choices(_deployment(study, BY_HAND, None, {}, [], False), "config", loaded.offered)
+    return _choices(_deployment(study, BY_HAND, None, {}, []), "config", loaded.offered)
 
 
 def _init() -> RunnerDeployment:
-    return _deployment(init, BY_HAND, None, {}, [], False)
+    return _deployment(init, BY_HAND, None, {}, [])
 
 
 def _what_if(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:
     """Form filled with a reviewed config, so that a question is one change away."""
     parameters = {"question": question_of(loaded.configs[night.config].config), "budget_of": night.config}
-    made = _deployment(plan, night.config, None, parameters, [], False)
+    made = _deployment(plan, night.config, None, parameters, [])
     return _choices(made, "budget_of", loaded.offered)
 
 
@@ -328,13 +327,11 @@ def _deployment(
     schedule: Schedule | None,
     parameters: dict[str, Any],
     tags: Sequence[str],
-    paused: bool,
 ) -> RunnerDeployment:
     made = RunnerDeployment.from_flow(
         of,
         name=name,
         schedule=schedule,
-        paused=paused,
         parameters=parameters,
         tags=[MARK, *tags],
         version=code.running(),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, Strict
 
-from blockveil.pipeline.config.fields import Label, LocalPath, Number, Reference, Section, Whole, refusal, rule
+from blockveil.pipeline.config.fields import Label, Number, Reference, Section, refusal, rule
 
 
 class ApprovalSection(Section):
@@ -14,14 +14,11 @@ class ApprovalSection(Section):
 
     above_share: Annotated[Number, Field(gt=0, lt=1)]
     """the share of what is left of the budget, such as 0.2, that a release may take without a person's approval"""
-    wait_hours: Annotated[Whole, Field(ge=1, le=720)] = 72
-    """the hours that a run waits for a person; nothing is held meanwhile"""
     signed: Annotated[bool, Strict()] = False
     """whether only an approval counts that one of the officers has signed with `blockveil ledger approve`"""
     officers: dict[Label, Reference] = Field(default_factory=dict)
-    """names of those who may approve, each with "env:NAME" or "file:PATH" of an Ed25519 public key in PEM"""
-    inbox: LocalPath = "approvals"
-    """the folder in which signed approvals are looked for"""
+    """names of those who may approve, each with "env:NAME" or "file:PATH" of an Ed25519 public key in PEM; signed
+    approvals are looked for in the folder approvals beside the config"""
 
     @rule
     def _signatures_are_of_officers(self) -> None:

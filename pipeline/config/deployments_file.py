@@ -74,8 +74,6 @@ class Scheduled(Section):
     """the minute, hour, day, month and weekday, such as "30 2 * * *" """
     timezone: Zone
     """the time zone of the schedule; the logical date is the day there"""
-    paused: bool = False
-    """whether the schedule waits until a person resumes it"""
 
 
 class NightSection(Scheduled):
@@ -124,8 +122,6 @@ class AlertsSection(Section):
 
     notify: tuple[Block, ...] = ()
     """the Prefect blocks to notify, each as "type/name", such as "webhook/privacy-team" or "sendgrid-email/on-call" """
-    budget_low_nights: Annotated[Whole, Field(ge=1, le=3650)] = 7
-    """a release that leaves room for fewer such nights raises the alarm"""
     late_minutes: Annotated[Whole, Field(ge=1, le=1440)] = 15
     """a run that has not started this long after its time raises the alarm"""
 

@@ -43,7 +43,7 @@ class ColumnHistogramsSection(Section):
     """A histogram of each column in public bins, all in one charge: where the values of unknown columns lie."""
 
     kind: Literal["column-histograms"]
-    """the matrix to release"""
+    """what is released"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
     """a public bound on the number of records"""
     missing: Literal["refuse", "drop", "count"]

@@ -60,10 +60,6 @@ class IngestSection(Section):
     """the type of a stored element"""
     chunk_rows: Annotated[Whole, Field(ge=1, le=2**31)] | None = None
     """the rows of a chunk; about 8 MiB where it is not given"""
-    chunks_per_shard: Annotated[Whole, Field(ge=1, le=2**16)] | None = None
-    """the chunks, one above the other, in one file; one file a chunk where it is not given"""
-    compression: Literal["auto", "zstd", "none"] = "auto"
-    """how chunks are compressed; "auto" compresses where the first rows shrink by a quarter or more"""
     memory_gib: Annotated[Number, Field(ge=0.6, le=1e6)] = 1.0
     """the memory to work in, in GiB"""
     only: OnlySection | None = None
@@ -295,12 +291,12 @@ class IngestConfig(Section):
                 raise refusal(
                     "columns", f'"{min(unknown)}"', "Columns of arrays are named in source.names", "Correct the name"
                 )
-        if self.ingest.layout == "entries" and (self.ingest.chunk_rows or self.ingest.chunks_per_shard):
+        if self.ingest.layout == "entries" and self.ingest.chunk_rows:
             raise refusal(
                 "ingest.layout",
-                '"entries" with chunk_rows or chunks_per_shard',
+                '"entries" with chunk_rows',
                 "Entries have chunks of their own",
-                "Leave chunk_rows and chunks_per_shard out",
+                "Leave chunk_rows out",
             )
         if self.ingest.append != (self.ingest.late is not None):
             raise refusal(

@@ -21,7 +21,7 @@ class MarginalsSection(Section):
     """Tables of counts over chosen columns, which agree with each other."""
 
     kind: Literal["marginals"]
-    """the tables to release"""
+    """what is released"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
     """a public bound on the number of records"""
     missing: Literal["refuse", "drop"]

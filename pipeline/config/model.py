@@ -123,8 +123,6 @@ class ComputeSection(Section):
     """the records read at once; chosen from memory where it is not given"""
     density_at_most: Annotated[Number, Field(gt=0, le=1)] | None = None
     """of sparse records, a public bound on the share of values other than zero; it decides how they are multiplied"""
-    patience_minutes: Annotated[Number, Field(gt=0, le=1e5)] = 60.0
-    """the longest time in which no task of a cluster makes any progress, in minutes; the run fails then"""
 
 
 class Threads(Section):
@@ -227,8 +225,6 @@ class OutputSection(Section):
     signing_key: Reference | None = None
     """"env:NAME" or "file:PATH" of an Ed25519 private key in PEM; releases are signed with it, so that whoever has the
     public key can tell whose they are"""
-    reservation_hours: Annotated[Number, Field(ge=1, le=8760)] = 24.0
-    """the hours after which another release of the budget gives back what a dead run had reserved"""
     lineage: PathOrReference | None = None
     """a file, relative to the config file, that OpenLineage run events are added to; or "env:NAME" or "file:PATH" of a
     variable or a private file that holds the https address of an endpoint they are sent to"""

@@ -68,7 +68,7 @@ class MomentSection(OneShapeSection):
     """A second moment, or the covariance that follows from it."""
 
     kind: Literal["covariance", "second-moment"]
-    """the matrix to release"""
+    """what is released"""
     alike_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
     """the most records with the same values in all columns, whose errors by rounding add up; 8 where none is given"""
 
@@ -77,7 +77,7 @@ class DirectionsSection(OneShapeSection):
     """The leading principal directions of the records about the origin of their shape."""
 
     kind: Literal["principal-directions"]
-    """the matrix to release"""
+    """what is released"""
     directions: Annotated[Whole, Field(ge=1, le=2**15)]
     """the number of directions, below the number of features"""
 
@@ -86,7 +86,7 @@ class RowsSection(OneShapeSection):
     """The records themselves, with noise on each."""
 
     kind: Literal["rows"]
-    """the matrix to release"""
+    """what is released"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**7)]
     """a public bound on the number of records, each of which has a number of its own in the plan"""
 
@@ -95,7 +95,7 @@ class TotalsSection(OneShapeSection):
     """The number of records, and the total and the mean of each column."""
 
     kind: Literal["totals"]
-    """the numbers to release"""
+    """what is released"""
     quantisation_bits: Annotated[Whole, Field(ge=8, le=_MOST_ADDED)] | None = None
     """the bits of one quantised value, above 20 in a box without norm_at_most and learn alone; where none are given as
     many as add up exactly, at most 32 there and 20 in other shapes"""
@@ -117,7 +117,7 @@ class OuterProductsSection(Asked):
     """The sum of outer products of the two halves of a record, such as gradients of a linear layer."""
 
     kind: Literal["outer-products"]
-    """the matrix to release"""
+    """what is released"""
     left: Geometry
     """the public shape of the first columns, which become the rows of the matrix"""
     right: Geometry
@@ -151,7 +151,7 @@ class GradientsSection(Section):
     """The sum of the clipped gradients of a model, one gradient a record."""
 
     kind: Literal["gradients"]
-    """the matrix to release"""
+    """what is released"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
     """a public bound on the number of records"""
     missing: Literal["refuse"]
@@ -221,7 +221,7 @@ class CountsSection(Section):
     """The number of records in each cell of a grid over one or more columns."""
 
     kind: Literal["counts"]
-    """the matrix to release"""
+    """what is released"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
     """a public bound on the number of records"""
     missing: Literal["refuse", "drop"]

@@ -29,13 +29,10 @@ class ApprovalRequest:
         Names the plan and the place of the records: an answer holds for these alone.
     text
         The question, with the cost.
-    wait_hours
-        How long the answer may take.
     """
 
     key: str
     text: str
-    wait_hours: int
 
 
 class NotApproved(BlockveilError):
@@ -80,4 +77,4 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Approval
     guess = f"A guess about one unit is {guesses([guess_alone(plan), *price.bounds])}"
     text = " ".join([cost, price.sentence, guess, *warnings(plan)])
     store = [str(plan.loaded.store), plan.config.data.array]
-    return ApprovalRequest(f"approve-{digest([plan.digest, *store])[:32]}", text, section.wait_hours)
+    return ApprovalRequest(f"approve-{digest([plan.digest, *store])[:32]}", text)

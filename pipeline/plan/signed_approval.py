@@ -74,9 +74,8 @@ def sign(plan: Plan, ledger: Ledger, name: str, why: str, key: Ed25519PrivateKey
 
 def inbox(plan: Plan) -> Path:
     """File in which the approval of a release is looked for."""
-    section, release = plan.config.approval, plan.config.release
-    folder = plan.loaded.resolve("approvals" if section is None else section.inbox, "approval.inbox")
-    return folder / f"{release.dataset}.{release.name}.{plan.logical_date.isoformat()}.json"
+    release = plan.config.release
+    return plan.loaded.base / "approvals" / f"{release.dataset}.{release.name}.{plan.logical_date.isoformat()}.json"
 
 
 def text_of(approval: Approved) -> str:
@@ -184,7 +183,7 @@ def _read(path: Path) -> Approved | None:
     except (OSError, ValueError, RecursionError) as error:
         if not isinstance(error, OSError) or not durable.kind_of(error).passes:
             return None
-        failure = durable.store_error(error, f'"{path.name}" cannot be read', "approval.inbox")
+        failure = durable.store_error(error, f'"{path.name}" cannot be read', "approvals")
     raise failure
 
 

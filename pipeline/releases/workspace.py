@@ -20,6 +20,9 @@ from blockveil.pipeline.releases.keys import NoiseKeys, open_keys
 from blockveil.pipeline.releases.publishing import Draft, Published, draft
 from blockveil.pipeline.releases.signing import signer
 
+_RESERVED_AT_MOST = timedelta(hours=24)
+"""After this time another release of the budget gives back what a dead run had reserved."""
+
 
 @dataclass(frozen=True, eq=False)
 class Workspace:
@@ -84,8 +87,7 @@ class Workspace:
             kept = {*self.keys.list(), "" if own is None else own.charge_id}
         except OSError:  # whether a key exists is not known
             return []
-        age = timedelta(hours=plan.config.output.reservation_hours)
-        before = (datetime.now(UTC) - age).isoformat(timespec="seconds")
+        before = (datetime.now(UTC) - _RESERVED_AT_MOST).isoformat(timespec="seconds")
         return self.ledger.expire(plan.config.release.account, before, kept.__contains__)
 
 

@@ -87,7 +87,7 @@ def test_failures_are_told_by_webhook_and_mail_an_exhausted_budget_pauses_its_ni
         with pytest.raises(ConfigError, match='no block "webhook/nobody"'):
             deploy(tmp_path, served.url, served.login)
 
-    file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/on-call", "mail/on-call"]\nbudget_low_nights = 3\n')
+    file.write_text(NIGHT + '[alerts]\nnotify = ["webhook/on-call", "mail/on-call"]\n')
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
         names = sorted(each["name"] for each in served.ask("/automations/filter", {}))
         assert names == ["blockveil: alarms to mail/on-call", "blockveil: alarms to webhook/on-call"]

@@ -29,17 +29,15 @@ from tests.end_to_end.served import deploy, server_alone, spoken_to
 DEPLOYMENTS = """
 [[night]]
 config = "people"
-cron = "30 2 * * *"
+cron = "30 2 29 2 *"
 timezone = "Europe/Berlin"
 mode = "release"
 missed = "latest"
-paused = true
 
 [[verify]]
 config = "people"
-cron = "0 6 * * *"
+cron = "0 6 29 2 *"
 timezone = "Europe/Berlin"
-paused = true
 """
 
 FIRST, WEEK = date(2026, 1, 1), 7

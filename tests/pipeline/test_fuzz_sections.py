@@ -44,9 +44,7 @@ lineage = "env:NOBODY"
 lineage_key = "env:NOBODY"
 [approval]
 above_share = 0.2
-wait_hours = 24
 signed = true
-inbox = "approvals"
 officers = { "A. Officer" = "file:officer.pub" }
 [cluster]
 kind = "address"

@@ -314,7 +314,7 @@ def _thinned(
     records = open_rows(target, section.array, "ingest.store", "ingest.array")
     if not isinstance(records, GrownRows):
         raise TypeError(section.array)
-    folder, block = growth_state.opened(target), layout(section, manifest.columns)[2]
+    folder, block = growth_state.opened(target), layout(section, manifest.columns)[1]
     parts, owners = list(manifest.parts), list(state.owners)
     for number, held in enumerate(found, manifest.next_part):
         name = part_name(number)

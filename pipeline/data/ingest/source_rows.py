@@ -285,13 +285,13 @@ def run_bytes(config: IngestConfig) -> int:
         The memory is too little for blocks of that size.
     """
     width = len(config.outputs)
-    block = layout(config.ingest, width)[2] * width * np.dtype(config.ingest.dtype).itemsize
+    block = layout(config.ingest, width)[1] * width * np.dtype(config.ingest.dtype).itemsize
     room = int(config.ingest.memory_gib * 2**30) - _BASE_BYTES - 4 * max(0, block - BLOCK_BYTES)
     if room < 0:
         raise ConfigError(
             f"[ingest] memory_gib = {config.ingest.memory_gib:g} with blocks of {block / 2**30:.2g} GiB",
-            "Some blocks of whole chunks, or whole shards, are held at once",
-            "Raise memory_gib, or lower chunk_rows or chunks_per_shard",
+            "Some blocks of whole chunks are held at once",
+            "Raise memory_gib, or lower chunk_rows",
         )
     return max(2**22, room // 4)
 

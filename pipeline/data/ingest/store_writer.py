@@ -42,8 +42,8 @@ Rows = NDArray[Any]
 Saved = Callable[[int, int, int], None]
 
 
-def layout(section: IngestSection, width: int) -> tuple[tuple[int, int], tuple[int, int] | None, int]:
-    """Chunks, shards and rows of a block.
+def layout(section: IngestSection, width: int) -> tuple[tuple[int, int], int]:
+    """Chunks and rows of a block.
 
     Parameters
     ----------
@@ -54,14 +54,12 @@ def layout(section: IngestSection, width: int) -> tuple[tuple[int, int], tuple[i
 
     Returns
     -------
-    Shape of a chunk, shape of a shard or None, and rows that are written at once: whole chunks and shards.
+    Shape of a chunk, and rows that are written at once: whole chunks.
     """
     columns = -(-width // -(-width // CHUNK_COLUMNS))
     size = np.dtype(section.dtype).itemsize
     rows = section.chunk_rows or max(1, CHUNK_BYTES // (size * columns))
-    shard = None if section.chunks_per_shard is None else (rows * section.chunks_per_shard, columns)
-    file_rows = rows if shard is None else shard[0]
-    return (rows, columns), shard, file_rows * max(1, BLOCK_BYTES // (size * width * file_rows))
+    return (rows, columns), rows * max(1, BLOCK_BYTES // (size * width * rows))
 
 
 class Writer:
@@ -92,7 +90,7 @@ class Writer:
             for left in self._root.rglob("*.partial"):  # of a chunk that was being written when a run was killed
                 left.unlink()
         self._array = None if written == 0 else zarr.open_array(self._root, mode="r+", config=_CONFIG)
-        self._block = layout(section, len(columns))[2]
+        self._block = layout(section, len(columns))[1]
         self._written, self._pending = written, 0
         self._parts: list[tuple[Rows, int, NDArray[np.int64]]] = []
         self._pool = ThreadPoolExecutor(1, "blockveil-write")
@@ -145,7 +143,7 @@ class Writer:
         stop = start + len(block)
         array = self._array or self._create(block)
         array[start:stop] = block
-        shape = array.shards or array.chunks
+        shape = array.chunks
         folders = set()
         for row in range(start // shape[0], -(-stop // shape[0])):
             for column in range(-(-array.shape[1] // shape[1])):
@@ -158,36 +156,34 @@ class Writer:
 
     def _create(self, block: Rows) -> zarr.Array[Any]:
         """Make the array, compressed where its first rows say that it is worth it."""
-        chunks, shards = self._sides(len(block))
+        chunks = self._chunks(len(block))
         dtype = np.dtype(self._section.dtype).newbyteorder("<")
         self._array = create_group(self._folder, {}).create_array(
             self._root.name,
-            shape=(_ROOM // shards[0] * shards[0] if shards else _ROOM, self._width),
+            shape=(_ROOM, self._width),
             chunks=chunks,
-            shards=shards,
             dtype=dtype,
             # A float chunk that got lost reads as NaN, not as a plausible zero.
             fill_value=float("nan") if dtype.kind == "f" else 0,
-            compressors=_codecs(self._section.compression, block.astype(dtype)[: chunks[0]]),
+            compressors=_codecs(block.astype(dtype)[: chunks[0]]),
             dimension_names=("record", "feature"),
             config=_CONFIG,
         )
         return self._array
 
-    def _sides(self, rows: int) -> tuple[tuple[int, int], tuple[int, int] | None]:
-        """Chunks and shards of the array, whose first block has a given number of rows."""
-        chunks, shards, block = layout(self._section, self._width)
+    def _chunks(self, rows: int) -> tuple[int, int]:
+        """Chunks of the array, whose first block has a given number of rows."""
+        chunks, block = layout(self._section, self._width)
         if not self._section.append or rows >= block:
-            return chunks, shards
+            return chunks
         # A part that is known to be small: a chunk is stored whole, and its rest would be stored every night.
-        side = (min(chunks[0], max(1, rows)), chunks[1])
-        return side, None if shards is None else (-(-max(1, rows) // side[0]) * side[0], side[1])
+        return min(chunks[0], max(1, rows)), chunks[1]
 
 
-def _codecs(compression: str, sample: Rows) -> tuple[ZstdCodec | Crc32cCodec, ...]:
+def _codecs(sample: Rows) -> tuple[ZstdCodec | Crc32cCodec, ...]:
     plain = sample.tobytes()
-    small = compression == "auto" and pa.Codec("zstd", compression_level=1).compress(plain).size <= _WORTH * len(plain)
-    return (ZstdCodec(level=1), Crc32cCodec()) if small or compression == "zstd" else (Crc32cCodec(),)
+    small = pa.Codec("zstd", compression_level=1).compress(plain).size <= _WORTH * len(plain)
+    return (ZstdCodec(level=1), Crc32cCodec()) if small else (Crc32cCodec(),)
 
 
 def _state(metadata: Path, rows: int, attributes: dict[str, Any]) -> None:

@@ -81,7 +81,7 @@ def test_the_answer_is_looked_for_where_prefect_keeps_it(monkeypatch):
     state, asked_for = Suspended(pause_key="approve-1"), []
     monkeypatch.setattr(approvals, "_used_names", tuple)
     monkeypatch.setattr(approvals, "read_flow_run_input", asked_for.append)
-    approvals._answered(ApprovalRequest("approve-1", "", 1))
+    approvals._answered(ApprovalRequest("approve-1", ""))
     assert asked_for == [keyset_from_paused_state(state)["response"]]
 
 

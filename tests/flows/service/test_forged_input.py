@@ -137,4 +137,4 @@ def test_whoever_has_the_password_can_answer_before_anybody_is_asked(site):
 def test_garbage_beside_a_signature_ends_the_run_in_words_too(monkeypatch, text):
     monkeypatch.setattr(approvals, "_asked", lambda _: ("approve-1", json.loads(text)))
     with pytest.raises(NotApproved, match="no decision"):
-        approvals._answered(ApprovalRequest("approve-1", "", 1))
+        approvals._answered(ApprovalRequest("approve-1", ""))

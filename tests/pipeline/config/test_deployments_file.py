@@ -31,7 +31,6 @@ def test_a_night_has_its_time_zone_and_what_becomes_of_missed_ones():
         "release",
     )
     assert night.grace_minutes == 60
-    assert not night.paused
 
 
 @pytest.mark.parametrize("left_out", ["cron", "timezone", "mode", "missed", "config"])
