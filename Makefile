@@ -41,7 +41,7 @@ lenient := -W default::DeprecationWarning -W default::PendingDeprecationWarning
 core = $(1)/bin/python -m pytest -q --processes $$(getconf _NPROCESSORS_ONLN) -m "not slow" $(lenient) \
   @tests/core.txt $(call again,$(1)/bin,$(lenient))
 
-.PHONY: demo test check test-slow test-lowest test-newest wheels docs bench release lock clean help
+.PHONY: demo test check test-costly test-slow costs test-lowest test-newest wheels docs bench release lock clean help
 
 help: ## show the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
@@ -63,16 +63,22 @@ $(RELEASING)/.stamp: requirements-release.lock
 demo: $(V)/.stamp ## set up, then release a private covariance of real data
 	$(B)/blockveil demo
 
-test: check ## set up, check style, types and layers, and run the tests
-	@# They wait for servers and disks too, so that more run at once than there are cores: with twice as many, a fifth of
-	@# both cores was idle. All are collected once, and a file's tests share what it
-	@# starts. Their folders are in memory where it has room for them.
-	$(B)/python -m pytest -q --processes $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) -m "not slow" $(call again,$(B))
+# Tests wait for servers and disks too, so that more run at once than there are cores: with twice as many, a fifth of both
+# cores was idle. All are collected once, and a file's tests share what it starts.
+tests = $(B)/python -m pytest -q --processes $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2))
 
-test-slow: $(V)/.stamp ## the tests that take long; SHARE=1/6 runs a sixth of them
-	@# They wait for servers and clocks too. The longest, which tests/long.txt names, begin first.
-	$(B)/python -m pytest -q --processes $$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2)) -m slow \
-	  $(if $(SHARE),--share $(SHARE)) $(call again,$(B))
+test: check ## set up, check style, types and layers, and run the tests that take seconds
+	$(tests) -m "not slow and not costly" $(call again,$(B))
+
+test-costly: $(V)/.stamp ## the tests that took more than two seconds of a processor, by tests/costs.txt
+	$(tests) -m costly $(call again,$(B))
+
+test-slow: $(V)/.stamp ## the tests that take minutes; SHARE=1/6 runs a sixth of them
+	@# The longest, which tests/long.txt names, begin first.
+	$(tests) -m slow $(if $(SHARE),--share $(SHARE)) $(call again,$(B))
+
+costs: $(V)/.stamp ## measure what tests cost, and write tests/costs.txt
+	$(tests) -m "not slow" --costs tests/costs.txt
 
 test-lowest: $(LOWEST)/.stamp ## the core of the tests, on the least version of each requirement
 	$(call core,$(LOWEST))

@@ -46,7 +46,7 @@ from hypothesis import settings  # noqa: E402 - after the environment is set
 
 import blockveil.flows  # noqa: E402, F401 - before any test imports Prefect
 from tests.in_memory import new_folder  # noqa: E402
-from tests.order import longest_first, may_be_slow, share_of, shares_with  # noqa: E402
+from tests.order import is_costly, longest_first, may_be_costly, may_be_slow, share_of, shares_with  # noqa: E402
 from tests.prefect_tables import KEPT, tables  # noqa: E402
 from tests.processes import Processes  # noqa: E402
 
@@ -105,8 +105,15 @@ def pytest_collection():
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Import for slow tests only the files that can have some, in each of five processes."""
-    return True if config.option.markexpr == "slow" and not may_be_slow(collection_path) else None
+    """Import for slow and for costly tests only the files that can have some."""
+    may_have_some = {"slow": may_be_slow, "costly": may_be_costly}.get(config.option.markexpr)
+    return True if may_have_some and not may_have_some(collection_path) else None
+
+
+def pytest_itemcollected(item):
+    """Tell tests that took many seconds of a processor."""
+    if is_costly(item.nodeid) and not item.get_closest_marker("slow"):
+        item.add_marker(pytest.mark.costly)
 
 
 def pytest_deselected(items):
@@ -143,7 +150,7 @@ def pytest_configure(config):
     if count := config.option.processes:
         making = threading.Thread(target=tables)
         making.start()
-        folder = new_folder() if config.option.markexpr == "not slow" and config.option.basetemp is None else None
+        folder = None if config.option.markexpr in ("", "slow") or config.option.basetemp else new_folder()
         if folder is not None:
             config.option.basetemp = folder / "tests"
             config.add_cleanup(lambda: None if _failed else shutil.rmtree(folder, ignore_errors=True))
@@ -168,7 +175,8 @@ def pytest_sessionfinish(session, exitstatus):
         costs = Counter()
         for test, seconds in processes.costs.items():
             costs[test.partition("[")[0]] += seconds
-        Path(file).write_text("".join(f"{seconds:.2f} {test}\n" for test, seconds in costs.most_common()))
+        lines = [f"{seconds:.2f} {test}\n" for test, seconds in costs.most_common() if seconds >= 0.5]
+        Path(file).write_text("".join(lines))
 
 
 def pytest_collection_finish(session):

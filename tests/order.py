@@ -14,6 +14,12 @@ LONG = {
 }
 """Files, tests and single cases of tests that take long, with their places: the longest are first."""
 
+_LINES = (ROOT / "tests" / "costs.txt").read_text().splitlines()
+COSTS = {test: float(seconds) for seconds, test in map(str.split, _LINES)}
+"""Seconds of a processor that tests took with all of their cases, by ``pytest --processes 5 --costs tests/costs.txt``."""
+
+COSTLY = 2.0
+"""Seconds from which on a test is not among those of ``make test``."""
 
 OF_OTHERS = re.compile(r"^[^#]*\w\.test_\w+[,)]?$", re.MULTILINE)
 """How a file takes tests of another one for its own."""
@@ -25,6 +31,22 @@ def may_be_slow(path):
         return True
     text = path.read_text()
     return "slow" in text.lower() or OF_OTHERS.search(text) is not None
+
+
+def is_costly(test):
+    """Whether a test, as pytest names it, took many seconds of a processor."""
+    return COSTS.get(test.partition("[")[0], 0.0) >= COSTLY
+
+
+@cache
+def files_of_costly_tests():
+    """Files that hold costly tests."""
+    return {ROOT / file_of(test) for test in COSTS if is_costly(test)}
+
+
+def may_be_costly(path):
+    """Whether a file holds costly tests, or none that pytest collects."""
+    return not path.match("test_*.py") or path in files_of_costly_tests()
 
 
 def file_of(test):

@@ -1,12 +1,25 @@
 """The list of long tests names tests that are there, and the longest begin first."""
 
+import re
+from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.order import LONG, asks_for_a_server, file_of, longest_first, may_be_slow, names_of, share_of, shares_with
+from tests.order import (
+    COSTS,
+    LONG,
+    asks_for_a_server,
+    file_of,
+    is_costly,
+    longest_first,
+    may_be_slow,
+    names_of,
+    share_of,
+    shares_with,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = next(iter(LONG))
@@ -17,6 +30,30 @@ def test_what_the_list_names_is_there(line):
     _, test, path = names_of(line)
     assert (ROOT / path).is_file()
     assert line == path or f"def {test.rpartition('::')[2]}(" in (ROOT / path).read_text()
+
+
+def test_costs_are_of_tests_that_are_there_each_once_and_the_dearest_first():
+    seconds = list(COSTS.values())
+    assert seconds == sorted(seconds, reverse=True)
+    gone = [test for test in COSTS if not is_there(test)]
+    assert gone == []
+
+
+def is_there(test):
+    path, _, name = test.partition("::")
+    return (ROOT / path).is_file() and name.partition("::")[0] in words_of(path)
+
+
+@cache
+def words_of(path):
+    return set(re.findall(r"\w+", (ROOT / path).read_text()))
+
+
+def test_a_test_is_costly_with_all_of_its_cases(monkeypatch):
+    monkeypatch.setitem(COSTS, "tests/a.py::test_1", 2.5)
+    monkeypatch.setitem(COSTS, "tests/a.py::test_2", 1.5)
+    names = ("tests/a.py::test_1", "tests/a.py::test_1[x::y]", "tests/a.py::test_2", "tests/a.py::test_3")
+    assert [is_costly(name) for name in names] == [True, True, False, False]
 
 
 def in_order(*tests):
