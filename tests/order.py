@@ -16,7 +16,7 @@ LONG = {
 
 _LINES = (ROOT / "tests" / "costs.txt").read_text().splitlines()
 COSTS = {test: float(seconds) for seconds, test in map(str.split, _LINES)}
-"""Seconds of a processor that tests took with all of their cases, by ``pytest --processes 5 --costs tests/costs.txt``."""
+"""Seconds of a processor that tests took, with all of their cases (``make costs``)."""
 
 COSTLY = 2.0
 """Seconds from which on a test is not among those of ``make test``."""

@@ -16,8 +16,8 @@ lost by the rings, and a pilot in the declared box, which shortens nothing:
 
 * ``L v_i`` is taken by usual records;
 * a few records far out can have much of the length and hide in the noise of all rings: of values that are skewed or
-  have heavy tails a quarter of it, not spread evenly over features. So t = ``(L + 1/4) v_i`` may be taken, or what the
-  earlier night stated of itself whose release is in the place of pilots, where that is less;
+  have heavy tails a quarter of it, not spread evenly over features. So t = ``(L + 1/4) v_i`` may be taken. Where an
+  earlier release is in the place of pilots, t is what it stated of itself, up to twice that;
 * the answer falls behind the pilot by b_i, with noise of s_i. If l_i is normal about zero with the deviation t, its
   root mean square is then that of ``w b`` and ``(1 - w)^0.5 t``, with ``w = t^2 / (t^2 + s^2)``;
 * and no less is stated than what usual records lose, nor than ``b_i - 2 s_i``.
@@ -89,7 +89,7 @@ class Shortening:
         usual = self.lost * noise.size / math.fsum((size / self.units**2).tolist()) * size
         likely = usual + UNSEEN * size
         if self.known is not None:
-            likely = np.minimum(likely, self.known * size)
+            likely = np.minimum(2.0 * likely, self.known * size)
         weight = np.hypot(1.0, doubt / likely) ** -2.0
         likely = np.hypot(weight * behind, np.sqrt(1.0 - weight) * likely)
         found: Vector = np.maximum(np.maximum(usual, likely), behind - _SEEN * doubt)

@@ -252,7 +252,9 @@ class Stages:
         variances, noise = self._answer()
         size = np.maximum(variances, 2.0 * noise)
         usual = lost * size.size / np.sum(size / squares) * size
-        likely = np.minimum(usual + _UNSEEN * size, self._stated_before() * size)
+        likely = usual + _UNSEEN * size
+        if "earlier" in self.stated["learned"]:
+            likely = np.minimum(2.0 * likely, self._stated_before() * size)
         behind, doubt = self._behind_the_pilot(variances, noise)
         part = likely**2 / (likely**2 + doubt**2)
         expected = np.sqrt((part * behind) ** 2 + (1.0 - part) * likely**2)
@@ -271,9 +273,7 @@ class Stages:
         return variances, np.sqrt(np.maximum(spread**2 - self._read("shortened_variance") ** 2, 0.0))
 
     def _stated_before(self) -> Values:
-        """Shares of variances that the earlier night stated, and infinite where there was none."""
-        if "earlier" not in self.stated["learned"]:
-            return np.asarray(np.inf)
+        """Shares of variances that the earlier night stated."""
         _, before, of_before, taken = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
         shares: Values = taken / np.maximum(before, 2.0 * of_before)
         return shares
