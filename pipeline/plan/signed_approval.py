@@ -65,7 +65,7 @@ def sign(plan: Plan, ledger: Ledger, name: str, why: str, key: Ed25519PrivateKey
     made = stated.signed(key)
     if _keys(plan).get(name) != made.key:
         raise ConfigError(
-            f"--name {name!r} with this key is none of the config's officers",
+            f"--by {name!r} with this key is none of the config's officers",
             f"approval.officers names {', '.join(sorted(section.officers))}, each with a public key",
             "Give the name and the private key of one of them",
         )

@@ -13,7 +13,7 @@ from tests.flows.cli.test_named_places import NIGHT, prepare
 
 BOTH = {
     "certificate": f"export certificate {NIGHT} --config people.toml --output small/certificate.html",
-    "approve": "ledger approve signed.toml --date 2026-11-21 --sign file:officer.pem --by A --why so --output small/a",
+    "approve": "ledger approve signed.toml --date 2026-11-21 --sign file:officer.pem --by Ann --why x --output small/a",
     "site": "export site . --output small/site",
     "withdraw": f"ledger withdraw people.toml {NIGHT} --why wrong",
 }
@@ -31,7 +31,7 @@ def whole(folder, name):
         text = (folder / "small" / "certificate.html").read_text()
         assert text.rstrip().endswith("</html>")
     elif name == "approve":
-        assert json.loads((folder / "small" / "a").read_text())["name"] == "A"
+        assert json.loads((folder / "small" / "a").read_text())["name"] == "Ann"
     elif name == "site":
         pages = json.loads((folder / "small" / "site" / "pages.json").read_text())
         assert all((folder / "small" / "site" / each).is_file() for each in pages)
