@@ -45,10 +45,10 @@ for _name in (
 from hypothesis import settings  # noqa: E402 - after the environment is set
 
 import blockveil.flows  # noqa: E402, F401 - before any test imports Prefect
-from tests.in_memory import new_folder  # noqa: E402
-from tests.order import is_costly, longest_first, may_be_costly, may_be_slow, share_of, shares_with  # noqa: E402
-from tests.prefect_tables import KEPT, tables  # noqa: E402
-from tests.processes import Processes  # noqa: E402
+from tests.house.in_memory import new_folder  # noqa: E402
+from tests.house.order import is_costly, longest_first, may_be_costly, may_be_slow, share_of, shares_with  # noqa: E402
+from tests.house.prefect_tables import KEPT, tables  # noqa: E402
+from tests.house.processes import Processes  # noqa: E402
 
 # The same examples in every run, and none fails for being slow. HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
@@ -211,7 +211,7 @@ def prefect():
 @pytest.fixture(scope="session")
 def postgres():
     """One PostgreSQL server for all tests that need one; they are skipped, with the reason, where none can start."""
-    from tests.postgres_server import CannotStart, PostgresServer
+    from tests.house.postgres_server import CannotStart, PostgresServer
 
     try:
         server = PostgresServer()

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from tests import in_memory
-from tests.in_memory import ENOUGH, new_folder
+from tests.house import in_memory
+from tests.house.in_memory import ENOUGH, new_folder
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from blockveil.flows.cli import app
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.deployments_file import parse_deployments
-from tests import support
+from tests.house import support
 from tests.pipeline import conftest
 from tests.pipeline.data.test_objects import SECRET
 from tests.pipeline.releases import test_uploading as sending

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.order import (
+from tests.house.order import (
     COSTS,
     LONG,
     asks_for_a_server,

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = """
 import sys
 sys.path.insert(0, {root!r})
-from tests.processes import Processes
+from tests.house.processes import Processes
 
 def pytest_configure(config):
     config.pluginmanager.register(Processes({count}, lambda test: test.partition("::")[0], lambda number: None))

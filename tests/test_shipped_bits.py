@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import shipped
+from tests.house import shipped
 
 KNOWN = json.loads((Path(__file__).parent / "data" / "shipped.json").read_text())
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from blockveil.pipeline.releases.night import Attempt
-from tests.paused_run import paused_at
+from tests.house.paused_run import paused_at
 
 PLACE = "HELD_NIGHTS"
 """Environment variable: folder in which a file ``hold`` asks for it; ``reached`` and ``go`` are as in paused_run."""

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from blockveil.flows.service import login
-from tests.prefect_tables import tables
+from tests.house.prefect_tables import tables
 
 PATIENCE = 600.0
 """Seconds to wait for a step. It takes a few; a machine may be busy, and a broken one never does it."""

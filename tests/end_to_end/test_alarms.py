@@ -10,9 +10,9 @@ from prefect import get_client
 from blockveil.flows.service import automations
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import Ledger
-from tests import certificates, mail_server, support
 from tests.end_to_end.served import deploy, serve, server_alone, spoken_to, worker_of
-from tests.listening import listening
+from tests.house import certificates, mail_server, support
+from tests.house.listening import listening
 
 NIGHT = """
 [[night]]

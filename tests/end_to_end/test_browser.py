@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from blockveil.pipeline.ledger import Ledger
-from tests import browser, support
 from tests.end_to_end.served import PATIENCE, kill_all, serve
+from tests.house import browser, support
 
 pytestmark = [browser.needed, pytest.mark.slow]
 

@@ -11,9 +11,9 @@ import pytest
 
 from blockveil.flows import settings
 from blockveil.flows.service import login
-from tests import support, watched
 from tests.end_to_end.served import Served, deploy, free_port, server_alone
 from tests.end_to_end.test_sockets import site
+from tests.house import support, watched
 
 ROOT = Path(__file__).parents[2]
 DEFAULTS = settings._DEFAULTS

@@ -21,10 +21,10 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.publishing import find_published
-from tests import support
 from tests.end_to_end.served import free_port
+from tests.house import support
+from tests.house.shipped import pinned_key
 from tests.pipeline.releases.test_release import NIGHT
-from tests.shipped import pinned_key
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "docs" / "deploy"
@@ -47,7 +47,7 @@ exit 0
 PINNED = """
 import sys
 from blockveil.flows.cli import main
-from tests.shipped import pinned_key
+from tests.house.shipped import pinned_key
 with pinned_key():
     main()
 """

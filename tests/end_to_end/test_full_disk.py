@@ -17,7 +17,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT, no_trace, run
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT, no_trace
 
 NoiseKey.derive = lambda *_: NoiseKey(bytes(32))

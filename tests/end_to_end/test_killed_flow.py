@@ -19,9 +19,9 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.publishing import find_published
-from tests import support
 from tests.end_to_end.served import with_tables
 from tests.end_to_end.test_scheduler_restart import Scheduler
+from tests.house import support
 from tests.pipeline.releases.test_training_steps import NIGHT, training
 
 ROOT = Path(__file__).resolve().parents[2]

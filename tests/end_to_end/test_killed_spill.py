@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from blockveil.pipeline.ledger import Ledger
-from tests import support
+from tests.house import support
 
 ROOT = Path(__file__).parents[2]
 

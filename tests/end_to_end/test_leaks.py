@@ -14,8 +14,8 @@ from blockveil.engine.answers.layout import Tile
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
-from tests import support
 from tests.end_to_end.served import with_tables
+from tests.house import support
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases.test_release import NIGHT
 

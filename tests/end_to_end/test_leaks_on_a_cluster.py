@@ -20,8 +20,8 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.flows.cluster.distributed_compute import DistributedCompute
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.night import run_release
-from tests import support
 from tests.end_to_end import test_leaks as leaks
+from tests.house import support
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases.test_release import NIGHT
 

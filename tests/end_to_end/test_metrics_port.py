@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests import support
 from tests.end_to_end.served import COMMAND, PATIENCE, free_port
 from tests.end_to_end.test_perimeter import FLOODING, NIGHT, NOBODY
+from tests.house import support
 
 TRIES = 300
 

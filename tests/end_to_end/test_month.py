@@ -28,9 +28,9 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
 from tests.end_to_end import forked
 from tests.end_to_end.served import kill_all, serve
-from tests.faulty_store import Door
+from tests.house.faulty_store import Door
+from tests.house.postgres_server import CannotStart, PostgresServer
 from tests.pipeline.data.test_objects import made_bucket, started_server
-from tests.postgres_server import CannotStart, PostgresServer
 
 FIRST, NIGHTS, ROWS, COLUMNS = date(2026, 11, 1), 30, 10_000, 20
 KILLED, STOPPED, MISSED, LATE, AWAY, KILLED_BETWEEN = {"sqlite": 6, "postgres": 8}, 10, 13, 17, 22, 26

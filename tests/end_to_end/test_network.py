@@ -15,12 +15,12 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
 from tests.end_to_end.test_own_scheduler import documented
-from tests.fleet_of_hosts import CHUNK, FEATURES, Fleet, Release, records, write_config
-from tests.hosts import Network, missing, needs
+from tests.house import support
+from tests.house.fleet_of_hosts import CHUNK, FEATURES, Fleet, Release, records, write_config
+from tests.house.hosts import Network, missing, needs
+from tests.house.shipped import pinned_key
 from tests.pipeline.releases.test_release import NIGHT
-from tests.shipped import pinned_key
 
 READING, DRAWING = "reading", "drawing"
 WHOLE = ["BUDGET", "RESERVED", "COMMITTED", "RELEASED"]

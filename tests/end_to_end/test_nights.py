@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from tests.house.postgres_server import CannotStart
 from tests.nights.__main__ import lived
-from tests.postgres_server import CannotStart
 
 FAULTS = {
     ("sqlite", "service"): ("service killed", "killed while publishing", "disk full"),

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from blockveil.pipeline.config.query_sections import QUERY_KINDS
-from tests import support
 from tests.end_to_end.served import with_tables
+from tests.house import support
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_training as training
 from tests.pipeline.releases import test_directions_release as directions

@@ -18,10 +18,10 @@ from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.night import run_release
-from tests import support
 from tests.end_to_end.served import free_port
+from tests.house import support
+from tests.house.strangers import REFUSAL, stranger
 from tests.pipeline.releases.test_release import NIGHT
-from tests.strangers import REFUSAL, stranger
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -22,8 +22,8 @@ from websockets.sync.client import connect
 
 from blockveil.flows.service import login
 from blockveil.pipeline.ledger import Ledger
-from tests import support
 from tests.end_to_end.served import deploy, parents, serve, server_alone
+from tests.house import support
 
 BIN = Path(sys.executable).parent
 NOBODY = 65534

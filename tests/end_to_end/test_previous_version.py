@@ -23,7 +23,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import blockveil as bv
-from tests import support
+from tests.house import support
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = ROOT / "tests" / "previous-version"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import support
+from tests.house import support
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "docs" / "contributing"

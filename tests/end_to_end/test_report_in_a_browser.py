@@ -10,7 +10,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import browser, support
+from tests.house import browser, support
 
 NIGHTS = date(2026, 11, 20), date(2026, 11, 21)
 

@@ -17,7 +17,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT, no_trace, run
 
 ROOT = Path(__file__).parents[2]

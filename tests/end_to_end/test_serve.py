@@ -16,9 +16,9 @@ import pytest
 
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support, warm
 from tests.end_to_end.served import COMMAND, Served, free_port, serve, server_alone
 from tests.end_to_end.test_killed_flow import KILLED
+from tests.house import support, warm
 
 ROOT = Path(__file__).resolve().parents[2]
 

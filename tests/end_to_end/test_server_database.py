@@ -11,8 +11,8 @@ from operator import or_
 import pytest
 
 from blockveil.pipeline.ledger import Ledger
-from tests import support
 from tests.end_to_end.served import serve, server_alone
+from tests.house import support
 from tests.nights import database as nights
 
 NIGHT = """

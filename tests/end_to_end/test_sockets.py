@@ -18,9 +18,9 @@ import pytest
 from distributed import LocalCluster
 
 from blockveil.flows.service import login
-from tests import sockets, support
 from tests.end_to_end.served import Served, free_port, server_alone
-from tests.strangers import REFUSAL, STRANGER, stranger
+from tests.house import sockets, support
+from tests.house.strangers import REFUSAL, STRANGER, stranger
 
 ROOT = Path(__file__).parents[2]
 BLOCKVEIL = [str(Path(sys.executable).parent / "blockveil")]

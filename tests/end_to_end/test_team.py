@@ -14,8 +14,8 @@ import yaml
 
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
-from tests import support
 from tests.end_to_end.served import COMMAND, Served, free_port
+from tests.house import support
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "docs" / "deploy"

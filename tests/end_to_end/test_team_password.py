@@ -21,9 +21,9 @@ from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.workspace import Workspace
-from tests import support
 from tests.end_to_end import forked, held
 from tests.end_to_end.served import deploy, server_alone, worker_of
+from tests.house import support
 from tests.pipeline.plan.test_signed_approval import ASKED, approve
 from tests.pipeline.verification.test_signed_releases import key_file
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from blockveil.flows.service.server import ServerFailed
-from tests import browser, certificates
 from tests.end_to_end.served import COMMAND, deploy, server_alone
 from tests.end_to_end.test_serve import entries, site
-from tests.tls_proxy import TlsProxy
+from tests.house import browser, certificates
+from tests.house.tls_proxy import TlsProxy
 
 BIN = Path(sys.executable).parent
 PASSWORD = "ops:a password of the team"

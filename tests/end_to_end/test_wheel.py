@@ -15,9 +15,9 @@ from packaging.metadata import Metadata
 
 import blockveil
 from blockveil.pipeline.ledger import Ledger
-from tests import support
 from tests.end_to_end.served import serve, server_alone
 from tests.end_to_end.test_perimeter import HOSTILE, NIGHT, hostile, worker
+from tests.house import support
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("engine", "pipeline", "flows")

@@ -30,7 +30,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import publishing
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT, no_trace
 
 PHASES = {"sum": graph._partial.__name__, "combine": graph._added.__name__, "noise": graph._draw.__name__}

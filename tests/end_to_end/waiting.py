@@ -15,9 +15,9 @@ from pathlib import Path
 
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
-from tests import support
 from tests.end_to_end.served import serve, server_alone, spoken_to
-from tests.listening import listening
+from tests.house import support
+from tests.house.listening import listening
 
 CONFIGS = 3
 NIGHT = """

@@ -23,8 +23,8 @@ from prefect.client.orchestration import get_client
 
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import child
-from tests import support
 from tests.end_to_end.served import deploy, server_alone, spoken_to
+from tests.house import support
 
 DEPLOYMENTS = """
 [[night]]

@@ -30,15 +30,15 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.publishing import find_published
-from tests import support
 from tests.end_to_end import forked, test_worker_faults
 from tests.end_to_end.served import deploy, kill_all, serve, server_alone, spoken_to, worker_of
-from tests.faulty_store import Door
-from tests.listening import listening
+from tests.house import support
+from tests.house.faulty_store import Door
+from tests.house.listening import listening
+from tests.house.postgres_proxy import CuttingProxy
+from tests.house.postgres_server import PostgresServer
 from tests.nights import planted
 from tests.pipeline.data.test_objects import made_bucket, started_server, upload
-from tests.postgres_proxy import CuttingProxy
-from tests.postgres_server import PostgresServer
 
 OUTAGES = (
     "ledger away",

@@ -31,7 +31,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import write_report
 from blockveil.pipeline.verification.verified import verify
-from tests import support
+from tests.house import support
 from tests.pipeline.test_extreme_numbers import CONFIG, NIGHT, booked_in, refused
 
 BOTH = ("add-remove", "replace-one")

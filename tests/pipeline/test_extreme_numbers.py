@@ -24,7 +24,7 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import write_report
 from blockveil.pipeline.scaffold.column_answers import parse_column
 from blockveil.pipeline.verification.verified import verify
-from tests import support
+from tests.house import support
 from tests.pipeline.questions.test_queries import NIGHT
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.usefixtures("pictures_in_words")]

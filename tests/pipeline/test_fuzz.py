@@ -33,7 +33,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.transfer import read_rows
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
+from tests.house import support
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.releases.test_release import NIGHT, run
 

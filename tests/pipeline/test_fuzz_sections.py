@@ -18,8 +18,8 @@ from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.questions import weights
 from blockveil.pipeline.report.release_site import make_site
 from blockveil.pipeline.verification.verified import verify
-from tests import support
-from tests.forged import forged
+from tests.house import support
+from tests.house.forged import forged
 from tests.pipeline.releases.test_release import NIGHT, run
 from tests.pipeline.test_fuzz import (
     CONFIGS,

@@ -18,7 +18,7 @@ from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.toml import parse_toml
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.report import write_report
-from tests import support
+from tests.house import support
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.releases import test_release as releases
 

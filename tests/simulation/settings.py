@@ -13,7 +13,7 @@ from unittest import mock
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import ledger as ledger_module
 from blockveil.pipeline.plan.planning import Plan, make_plan
-from tests import support
+from tests.house import support
 from tests.simulation.calls import MOUNT
 from tests.simulation.watcher import nights_within
 

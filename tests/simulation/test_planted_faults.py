@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from tests import support
+from tests.house import support
 from tests.simulation.planted import COPIED, MISTAKES, Mistake
 from tests.simulation.schedule import Schedule, first_violation
 from tests.simulation.world import Violation

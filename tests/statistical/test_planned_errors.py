@@ -20,7 +20,7 @@ from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.total_accuracy import errors_of_totals
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 ALPHA = 1e-9

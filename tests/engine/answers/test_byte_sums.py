@@ -10,7 +10,7 @@ from blockveil.engine.answers.weighted import WeightedQuery
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
-from tests.eight_bit_products import ProductByNumPy, of_this_machine, use
+from tests.house.eight_bit_products import ProductByNumPy, of_this_machine, use
 
 ROWS = 4500
 """More than two pieces, and no multiple of one."""

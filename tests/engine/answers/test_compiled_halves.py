@@ -12,7 +12,7 @@ from blockveil.engine.answers.compiled_halves import HalvesMismatch
 from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
-from tests.eight_bit_products import ProductByNumPy, use
+from tests.house.eight_bit_products import ProductByNumPy, use
 
 COMPILER = numba.njit(nogil=True)
 

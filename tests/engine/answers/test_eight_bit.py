@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockveil.engine.answers import eight_bit
-from tests.eight_bit_products import ProductByNumPy, of_this_machine
+from tests.house.eight_bit_products import ProductByNumPy, of_this_machine
 
 
 class Wrong(ProductByNumPy):

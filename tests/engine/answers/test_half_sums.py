@@ -9,7 +9,7 @@ from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.answers.weighted import WeightedQuery
 from blockveil.engine.records.geometry import Ball, Box
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
-from tests.eight_bit_products import ProductByNumPy, of_this_machine, use
+from tests.house.eight_bit_products import ProductByNumPy, of_this_machine, use
 
 ROWS = 4500
 RECORDS = np.random.default_rng(5).standard_normal((ROWS, 331)) * 2.0

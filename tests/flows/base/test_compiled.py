@@ -14,7 +14,7 @@ from blockveil.engine.noise import compiled_levels
 from blockveil.engine.records import one_pass
 from blockveil.flows.base import compiled
 from blockveil.flows.cluster import computing
-from tests import support
+from tests.house import support
 
 numba = pytest.importorskip("numba")
 

@@ -7,8 +7,8 @@ import pytest
 from blockveil.engine.answers import eight_bit
 from blockveil.flows.base import products
 from blockveil.flows.cluster import computing
-from tests import support
-from tests.eight_bit_products import ProductByNumPy, of_this_machine, use
+from tests.house import support
+from tests.house.eight_bit_products import ProductByNumPy, of_this_machine, use
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from tests import support
+from tests.house import support
 
 LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 SCRIPT = """

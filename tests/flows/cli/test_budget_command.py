@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.flows.cli import app
 from blockveil.pipeline.ledger import Ledger
-from tests import support
+from tests.house import support
 from tests.pipeline.verification.test_signed_releases import key_file
 
 RUN = CliRunner()

@@ -23,8 +23,8 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.withdrawing import withdraw
 from blockveil.pipeline.verification.findings import Evidence
 from blockveil.pipeline.verification.verified import verify
-from tests import support
-from tests.forged import forged
+from tests.house import support
+from tests.house.forged import forged
 from tests.pipeline.verification.test_signed_releases import key_file
 
 FIRST, SECOND = "2026-11-20", "2026-11-21"

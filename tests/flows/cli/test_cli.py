@@ -21,7 +21,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
-from tests import support, warm
+from tests.house import support, warm
 
 ROOT = Path(__file__).parents[3]
 

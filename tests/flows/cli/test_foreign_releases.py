@@ -7,8 +7,8 @@ import pytest
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support, warm
-from tests.foreign_releases import CASES, strange
+from tests.house import support, warm
+from tests.house.foreign_releases import CASES, strange
 
 SECONDS, MEBIBYTES = 60, 1536
 """Of the processor, and of memory beyond what the libraries take, for all six readers together."""

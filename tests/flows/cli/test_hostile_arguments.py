@@ -7,9 +7,9 @@ import pytest
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.printable import is_hidden
 from blockveil.pipeline.ledger import Ledger
-from tests import support
 from tests.flows.cli.test_cli import blockveil
-from tests.forged import forged, replaced
+from tests.house import support
+from tests.house.forged import forged, replaced
 
 LONG = "x" * 300
 

@@ -15,8 +15,8 @@ import pytest
 
 from blockveil.flows.cli import common, main
 from blockveil.flows.cli.commands import COMMANDS, load
-from tests import support
 from tests.flows.cli.test_cli import blockveil
+from tests.house import support
 from tests.pipeline.data.ingest import growing_support, ingest_support
 from tests.pipeline.public import test_private_bounds
 from tests.pipeline.questions.test_training import LOGISTIC, config, release

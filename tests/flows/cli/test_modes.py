@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests import support
+from tests.house import support
 
 PRIVATE = {"ledger.db", "ledger.db-lock", "keys", "export.jsonl", "blockveil-errors"}
 """What is for its owner alone under any umask."""

@@ -6,11 +6,11 @@ import stat
 
 import pytest
 
-from tests import support
 from tests.flows.cli.test_cli import blockveil, refusal
 from tests.flows.cli.test_json import DISCLOSED
+from tests.house import support
+from tests.house.strangers import STRANGER
 from tests.pipeline.verification.test_signed_releases import key_file
-from tests.strangers import STRANGER
 
 NIGHT = "people/covariance/2026-11-20"
 

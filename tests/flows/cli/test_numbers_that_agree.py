@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import blockveil as bv
 from blockveil.flows.cli import app
 from blockveil.pipeline.report.own_units import measured
-from tests import support
+from tests.house import support
 
 FEATURES = [f'{{ name = "x{i}", lower = {-i}, upper = {3 * i + 2} }}' for i in range(24)]
 MADE_UP = f"""[release]

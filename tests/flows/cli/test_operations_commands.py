@@ -12,8 +12,8 @@ from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import night
 from blockveil.pipeline.releases.compute import ThreadCompute
-from tests import support
 from tests.end_to_end.served import free_port
+from tests.house import support
 
 NIGHT = """
 [[night]]

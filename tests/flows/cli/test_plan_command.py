@@ -12,7 +12,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
+from tests.house import support
 
 NIGHT = "2026-11-20"
 

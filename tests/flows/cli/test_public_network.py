@@ -11,7 +11,7 @@ import blockveil as bv
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import ConfigError
 from tests.engine.answers.test_public_encoder import field, variable
-from tests.shipped import pinned_key
+from tests.house.shipped import pinned_key
 
 KERNELS = np.array([[[[-1, 0, 1]] * 3], [[[-1] * 3, [0] * 3, [1] * 3]]], "<f4")
 """Of Sobel's kind: edges across and edges down."""

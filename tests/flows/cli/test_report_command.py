@@ -13,7 +13,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report.comparison import CannotCompare
-from tests import support
+from tests.house import support
 
 NIGHTS = date(2026, 11, 20), date(2026, 11, 21)
 

@@ -9,7 +9,7 @@ from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import deployments
 from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.config.deployments_file import load_deployments
-from tests import support
+from tests.house import support
 
 NIGHT = """
 [[night]]

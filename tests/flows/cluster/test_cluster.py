@@ -32,7 +32,7 @@ from blockveil.pipeline.base.errors import ComputeError, DataError, KeyLost, Sto
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT, run
 
 SECRET = bytes(range(200, 232))

@@ -15,8 +15,8 @@ from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.report import report_path
-from tests import support
 from tests.flows.cli.test_cli import blockveil
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT
 
 TLS, HERE = "tls://10.0.0.1:8786", f"inproc://10.0.0.1/{os.getpid()}/1"

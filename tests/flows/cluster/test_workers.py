@@ -21,7 +21,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.publishing import find_published
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT
 
 ROOT = Path(__file__).parents[3]

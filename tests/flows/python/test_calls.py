@@ -18,7 +18,7 @@ from blockveil.flows.python.sources import day_of, person
 from blockveil.pipeline.base.errors import BudgetExhausted, ConfigError, LedgerError, ReleaseConflict
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.report import papers
-from tests import support
+from tests.house import support
 
 NIGHT = "2026-11-20"
 

@@ -20,7 +20,7 @@ from blockveil.pipeline.releases import charged_steps, night
 from blockveil.pipeline.releases.compute import ThreadCompute, translate
 from blockveil.pipeline.releases.order import once
 from blockveil.pipeline.releases.workspace import Workspace
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 FULL = StoreError("The report cannot be written: the disk or quota is full", "It is written whole", "Free some space")

@@ -15,7 +15,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.deployments_file import NightSection, load_deployments
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
-from tests import support
+from tests.house import support
 from tests.pipeline.data.ingest import growing_support as grown
 
 FIRST = date(2026, 11, 20)

@@ -35,7 +35,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import charged_steps, night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute, translate
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 

@@ -12,7 +12,7 @@ from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.pipeline.base.errors import StoreUnreachable
 from blockveil.pipeline.releases import uploading
 from blockveil.pipeline.releases.keys import KeyStore
-from tests import support
+from tests.house import support
 from tests.pipeline.data.test_objects import SECRET
 from tests.pipeline.releases.test_uploading import bucket, door, kinds, names, pointers, sent_to
 

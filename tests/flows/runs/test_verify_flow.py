@@ -10,7 +10,7 @@ from blockveil.flows.runs.verify_flow import verify_ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import night
 from blockveil.pipeline.releases.compute import ThreadCompute
-from tests import support
+from tests.house import support
 
 
 def test_a_restored_ledger_that_is_older_than_a_release_is_damaged(tmp_path, monkeypatch, prefect):

@@ -14,7 +14,7 @@ from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import deployments
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import Ledger
-from tests import support
+from tests.house import support
 
 NIGHT = """
 [[night]]

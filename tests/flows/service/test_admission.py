@@ -22,7 +22,7 @@ from blockveil.flows.service.child import obey
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import Ledger
-from tests import support
+from tests.house import support
 
 NIGHTS = """
 [[night]]

@@ -24,7 +24,7 @@ from blockveil.pipeline.base.errors import StoreError, StoreUnreachable
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import State
 from blockveil.pipeline.ledger.database import Unreachable
-from tests import support
+from tests.house import support
 
 NIGHT = """
 [[night]]

@@ -42,7 +42,7 @@ from blockveil.pipeline.ledger.database import ConnectionLost, Locked, Unreachab
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.charged_steps import reserve
 from blockveil.pipeline.releases.workspace import Workspace
-from tests import support
+from tests.house import support
 
 NIGHT = """
 [[night]]

@@ -17,7 +17,7 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.database import Unreachable
-from tests import support
+from tests.house import support
 
 NIGHT = """
 [[night]]

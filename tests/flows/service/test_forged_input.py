@@ -12,12 +12,12 @@ from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.workspace import Workspace
-from tests import support
 from tests.flows.service.test_deployments import APPROVAL, read, server, site, spent, start
+from tests.house import support
 
 __all__ = ["site"]
 
-pytestmark = pytest.mark.usefixtures("prefect")  # which the site asks for: tests/order.py looks for the word
+pytestmark = pytest.mark.usefixtures("prefect")  # which the site asks for: tests/house/order.py looks for the word
 
 NIGHT = date(2026, 11, 20)
 APPROVED = {"decision": "approve", "name": "the director"}

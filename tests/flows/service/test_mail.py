@@ -7,7 +7,7 @@ import pytest
 from prefect.blocks.abstract import NotificationError
 
 from blockveil.flows.service.mail import Mail
-from tests import certificates, mail_server
+from tests.house import certificates, mail_server
 
 PASSWORD = "a password of the mail server"
 

@@ -16,9 +16,9 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
 from tests.end_to_end.served import free_port
 from tests.flows.cli.test_cli import blockveil, refusal
+from tests.house import support
 
 NIGHT = """
 [[night]]

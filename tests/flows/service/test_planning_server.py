@@ -10,7 +10,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from blockveil.flows.service import deployments
 from blockveil.flows.service.server import ServerFailed
 from blockveil.pipeline.config.deployments_file import load_deployments
-from tests import support
+from tests.house import support
 
 NIGHT = """
 [[night]]

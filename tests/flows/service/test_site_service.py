@@ -16,8 +16,8 @@ from blockveil.flows.service import service, site_service
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeployments
 from blockveil.pipeline.data import objects
-from tests import support
 from tests.end_to_end.served import free_port
+from tests.house import support
 from tests.pipeline.data.test_objects import SECRET
 from tests.pipeline.releases import test_uploading as sending
 from tests.pipeline.report.test_site_upload import same_as, text

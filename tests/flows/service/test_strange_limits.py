@@ -13,8 +13,8 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, PREFECT_RUNNER_PROCESS_
 from blockveil.flows.runs import turns
 from blockveil.flows.service import automations, deployments, limits, recovery, revival, runner, silence
 from blockveil.flows.service import deploy as deploying
-from tests import support
 from tests.flows.service.test_strange_runs import NAME, found, made, number, server
+from tests.house import support
 
 __all__ = ["found"]
 

@@ -18,7 +18,7 @@ from blockveil.flows.runs import release_flow
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.flows.service import deployments, pages, recovery, revival, runner, silence
 from blockveil.pipeline.config.deployments_file import load_deployments
-from tests import support
+from tests.house import support
 
 NIGHT = """
 [[night]]

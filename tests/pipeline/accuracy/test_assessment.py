@@ -22,7 +22,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.excess_noise import with_rows
 from blockveil.pipeline.plan.planning import make_plan, plan_near
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 SHAPED = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'

@@ -17,7 +17,7 @@ from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.excess_noise import with_epsilon, with_section
 from blockveil.pipeline.plan.planning import make_plan, plan_near
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 WEEK = 7

@@ -20,7 +20,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.releases import in_memory
 from blockveil.pipeline.report.pictures import DARK, LIGHT
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 KEY = NoiseKey.derive(bytes(32), b"a preview that is always the same")

@@ -15,7 +15,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.excess_noise import with_epsilon
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 ROWS = 2_000

@@ -14,7 +14,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 FEATURES = ("height", "weight", "shoe size", "age")

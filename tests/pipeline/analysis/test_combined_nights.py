@@ -9,7 +9,7 @@ import blockveil as bv
 from blockveil.pipeline.analysis import combined_nights
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_learning_stages import VALUES, learning
 from tests.pipeline.releases.test_release import NIGHT, run
 

@@ -22,7 +22,7 @@ from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, StoreError
 from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
+from tests.house import support
 from tests.pipeline.questions import test_queries as queries
 
 RESULTS = {"mean": ("feature",), "covariance": ("feature", "feature_"), "count": ()}

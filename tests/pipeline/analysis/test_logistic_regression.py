@@ -10,9 +10,9 @@ from blockveil.pipeline.analysis.labelled import plain
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report import write_report
 from blockveil.pipeline.report.released_coefficients import coefficients_of
+from tests.house.shipped import pinned_key
 from tests.pipeline.releases.test_fisher_step import with_errors
 from tests.pipeline.releases.test_training_steps import release, training
-from tests.shipped import pinned_key
 
 
 def known(folder):

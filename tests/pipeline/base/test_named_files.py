@@ -12,7 +12,7 @@ import pytest
 from blockveil.pipeline.base import durable, named_files, staging
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, LedgerError, StoreError
 from tests.end_to_end.test_full_disk import files_of_at_most
-from tests.strangers import STRANGER
+from tests.house.strangers import STRANGER
 
 
 def mode(path):

@@ -10,7 +10,7 @@ from blockveil.pipeline.config.bounds_file import BoundsFile
 from blockveil.pipeline.plan import what_if
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from tests import support
+from tests.house import support
 
 RELEASE = "people/covariance-bounds/2026-11-19"
 FOUND = BoundsFile.model_validate(

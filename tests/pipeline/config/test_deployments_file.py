@@ -6,7 +6,7 @@ import pytest
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.deployments_file import load_deployments, parse_deployments
-from tests import support
+from tests.house import support
 
 NIGHT = """
 [[night]]

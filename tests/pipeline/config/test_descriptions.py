@@ -20,8 +20,8 @@ from blockveil.pipeline.config.model import GROWING, SHARING
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.shares import guarantee_of
 from blockveil.pipeline.plan.splitting import split
-from tests import support
 from tests.flows.cli.test_store_check import NIGHT as NIGHTLY
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 ROOT = Path(__file__).parents[3]

@@ -6,7 +6,7 @@ import pytest
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import secrets
-from tests import support
+from tests.house import support
 
 VALUE = "a secret that no message may hold"
 PUBLIC = "-----BEGIN PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----"

@@ -20,7 +20,7 @@ from blockveil.pipeline.releases.keys import open_keys
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import make_report
-from tests import support
+from tests.house import support
 
 SOUND = """
 from blockveil.pipeline.config.query_sections import OneShapeSection

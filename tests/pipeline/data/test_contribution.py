@@ -16,7 +16,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.markdown import guarantee as on_a_run_page
-from tests import support
+from tests.house import support
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.test_contract import RELEASE
 

@@ -11,7 +11,7 @@ from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.data.preview import look
-from tests import support
+from tests.house import support
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.releases.test_release import run
 

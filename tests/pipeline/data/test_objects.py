@@ -34,7 +34,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.releases.test_release import NIGHT

@@ -15,7 +15,7 @@ from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support, warm
+from tests.house import support, warm
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.test_contract import RELEASE
 from tests.pipeline.data.test_objects import SECRET, bucket, pointed, server, upload  # noqa: F401 - fixtures

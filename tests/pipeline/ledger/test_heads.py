@@ -16,7 +16,7 @@ from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.ledger import Head
 from blockveil.testing.ledger_support import make, reserve
-from tests import support
+from tests.house import support
 
 SECRET = "a secret of more than thirty-two characters"
 HEAD = Head(3, "ab" * 32, "2026-11-20T00:00:00+00:00", "cd" * 32, ())

@@ -11,9 +11,9 @@ from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.database import Unreachable
 from blockveil.testing.ledger_support import grant
-from tests import certificates
 from tests.end_to_end.served import free_port
-from tests.postgres_server import CannotStart, PostgresServer
+from tests.house import certificates
+from tests.house.postgres_server import CannotStart, PostgresServer
 
 PASSWORD = "s3cr3t-of-the-ledger"
 OK = b"R\x00\x00\x00\x08\x00\x00\x00\x00"

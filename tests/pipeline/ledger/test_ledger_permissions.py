@@ -15,7 +15,7 @@ from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.ledger import Ledger, writer_queue
 from blockveil.testing.ledger_processes import race_when_busy
 from blockveil.testing.ledger_support import grant, make, reserve
-from tests import support, warm
+from tests.house import support, warm
 
 NOBODY = 65534
 root_alone = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another account")

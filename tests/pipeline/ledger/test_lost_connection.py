@@ -12,7 +12,7 @@ from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import Ledger, database
 from blockveil.testing.ledger_processes import STEPS
 from blockveil.testing.ledger_support import UNIT, grant, reserve
-from tests.postgres_proxy import CuttingProxy
+from tests.house.postgres_proxy import CuttingProxy
 
 ENDS = {
     "reserve": ["RESERVED"],

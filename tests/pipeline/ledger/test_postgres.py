@@ -18,7 +18,7 @@ from blockveil.pipeline.ledger.postgres import LOCK, PostgresDatabase
 from blockveil.testing.ledger import Administrator, LedgerContract
 from blockveil.testing.ledger_support import UNIT, grant, reserve
 from blockveil.testing.parts import PartsContract
-from tests import support
+from tests.house import support
 
 PASSWORD = "s3cr3t-of-the-ledger"
 

@@ -15,7 +15,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.testing.ledger_processes import as_nobody
 from blockveil.testing.ledger_support import make, reserve
-from tests import support
+from tests.house import support
 
 
 def unwritable(folder):

@@ -16,7 +16,7 @@ from blockveil.testing.ledger import Administrator, LedgerContract
 from blockveil.testing.ledger_processes import STEPS, attempt, reserve_without_rights
 from blockveil.testing.ledger_support import make, reserve
 from blockveil.testing.parts import PartsContract
-from tests import warm
+from tests.house import warm
 
 
 class TestSqlite(LedgerContract, PartsContract):

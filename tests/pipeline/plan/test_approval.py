@@ -11,7 +11,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import approval
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 

@@ -15,7 +15,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 1)
 SERIES = "\n[continual]\nnights = 4\nfirst = 2026-11-01\n"

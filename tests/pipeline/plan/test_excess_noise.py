@@ -18,7 +18,7 @@ from blockveil.pipeline.plan.excess_noise import advised, excess_noise, with_eps
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.plan.rounded import rounded
 from blockveil.pipeline.plan.summary import describe, warnings
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 CHANGES = {

@@ -19,7 +19,7 @@ from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.plan.forecast import forecast, lines
 from blockveil.pipeline.plan.forecast_picture import picture
 from blockveil.pipeline.plan.planning import make_plan
-from tests import support
+from tests.house import support
 
 TODAY = date(2026, 11, 20)
 

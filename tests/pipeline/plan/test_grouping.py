@@ -18,7 +18,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.test_contract import RELEASE
 

@@ -7,7 +7,7 @@ import pytest
 from blockveil.engine.answers import eight_bit
 from blockveil.engine.answers.rates import SINGLE, Rates
 from blockveil.pipeline.plan import machine_speed, summary
-from tests.eight_bit_products import ProductByNumPy
+from tests.house.eight_bit_products import ProductByNumPy
 from tests.pipeline.plan.test_planning import plan
 from tests.pipeline.releases.test_bits import FEW
 

@@ -12,7 +12,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 
 NIGHT, NEXT = date(2026, 11, 1), date(2026, 11, 2)
 AXES = np.diag([120.0**2, 1e12, 25e10])

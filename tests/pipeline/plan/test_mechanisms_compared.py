@@ -7,7 +7,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, compared_rows, compared_text, names_apart
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from tests import support
+from tests.house import support
 
 FIXED = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
 

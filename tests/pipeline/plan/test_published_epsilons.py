@@ -10,7 +10,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.published_epsilons import DEPLOYMENTS, nearest
 from blockveil.pipeline.plan.summary import describe
-from tests import support
+from tests.house import support
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "epsilon.md"
 

@@ -25,9 +25,9 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.verification.findings import Evidence
 from blockveil.pipeline.verification.verified import verify
-from tests import support
 from tests.flows.cli.test_cli import blockveil
-from tests.forged import forged
+from tests.house import support
+from tests.house.forged import forged
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.verification.test_signed_releases import key_file
 

@@ -9,7 +9,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.splitting import split
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 

@@ -16,7 +16,7 @@ from blockveil.pipeline.questions.directions import DrawnDirections, NoisyDirect
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace
-from tests import support
+from tests.house import support
 from tests.pipeline.plan.test_planning import NIGHT
 from tests.pipeline.releases.test_bits import wide
 from tests.pipeline.releases.test_directions_release import config as directions

@@ -10,7 +10,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.what_if import WhatIf, plan_of, question_of
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 

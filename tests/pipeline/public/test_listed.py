@@ -17,7 +17,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.public import listed
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 
 RNG = np.random.default_rng(12)
 NIGHT = date(2026, 11, 20)

@@ -17,8 +17,8 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.public import noise_directions
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
-from tests.forged import forged
+from tests.house import support
+from tests.house.forged import forged
 
 NIGHT, NEXT = date(2026, 11, 20), date(2026, 11, 21)
 BASIS = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]

@@ -18,7 +18,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import make_report
 from blockveil.pipeline.verification.verified import verify
-from tests import support
+from tests.house import support
 
 NIGHT, NEXT = date(2026, 11, 20), date(2026, 11, 21)
 NAMES = '{ name = "age" }, { name = "income" }, { name = "debt" }'

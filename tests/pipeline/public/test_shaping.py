@@ -15,7 +15,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.public import shaping
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 
 NIGHT, NEXT = date(2026, 11, 20), date(2026, 11, 21)
 

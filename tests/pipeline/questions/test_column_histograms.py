@@ -19,7 +19,7 @@ from blockveil.pipeline.releases.night import Workspace
 from blockveil.pipeline.report import make_report, own_units
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.own_units import measured
-from tests import support
+from tests.house import support
 from tests.pipeline.questions.test_queries import NIGHT, config, run
 
 QUERY = """kind = "column-histograms"

@@ -18,7 +18,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import make_report, write_comparison
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 AGES = [0, 18, 40, 65, 80, 120]

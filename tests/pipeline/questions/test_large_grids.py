@@ -21,7 +21,7 @@ from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.releases.publishing import find_published
 from blockveil.pipeline.report import make_report
 from blockveil.pipeline.report.facts import Facts
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT
 
 CONFIG = """

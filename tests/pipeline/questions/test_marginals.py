@@ -15,7 +15,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.night import Workspace
 from blockveil.pipeline.report import make_report
-from tests import support
+from tests.house import support
 from tests.pipeline.questions.test_queries import NIGHT, config, run
 
 QUERY = """kind = "marginals"

@@ -14,7 +14,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import make_report
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 

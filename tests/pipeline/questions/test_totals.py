@@ -24,7 +24,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions.test_queries import NIGHT, config, prepare, run
 

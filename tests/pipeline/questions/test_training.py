@@ -18,7 +18,7 @@ from blockveil.pipeline.questions import weights
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import write_report
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 QUERY = """kind = "gradients"

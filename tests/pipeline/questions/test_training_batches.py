@@ -26,11 +26,11 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import write_report
 from blockveil.pipeline.study.replay import replay
 from blockveil.pipeline.verification.verified import verify
-from tests import support
-from tests.forged import forged
+from tests.house import support
+from tests.house.forged import forged
+from tests.house.shipped import pinned_key
 from tests.pipeline.questions.test_training import HIDDEN, NIGHT, VALUES, release
 from tests.pipeline.releases.test_training_steps import Killed, accuracy, group_of, training
-from tests.shipped import pinned_key
 
 FIXED = 'batch_count = 3\nbatch_seed = "any text"'
 POISSON = "sampled = 0.3"

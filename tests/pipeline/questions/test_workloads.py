@@ -20,7 +20,7 @@ from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import make_report
-from tests import support
+from tests.house import support
 
 pytestmark = pytest.mark.usefixtures("pictures_in_words")
 NIGHT = date(2026, 11, 20)

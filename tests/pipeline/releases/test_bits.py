@@ -11,8 +11,8 @@ from blockveil.engine.records.fine_dither import FineDither
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import shipped, support
-from tests.eight_bit_products import ProductByNumPy, use
+from tests.house import shipped, support
+from tests.house.eight_bit_products import ProductByNumPy, use
 from tests.pipeline.plan.test_planning import BALL, plan
 
 TINY = ("delta = 1e-6", "delta = 1e-12")

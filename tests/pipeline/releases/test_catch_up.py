@@ -16,7 +16,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import catch_up
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 
 FIRST = date(2026, 11, 10)
 NIGHTS = [FIRST + timedelta(days=day) for day in range(5)]

@@ -45,7 +45,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.growing import needed_later
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import Workspace, run_release
-from tests import support, warm
+from tests.house import support, warm
 
 FIRST = date(2026, 11, 1)
 SECTION = "\n[continual]\nnights = 4\nfirst = 2026-11-01\n"

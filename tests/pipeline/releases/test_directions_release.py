@@ -16,7 +16,7 @@ from blockveil.pipeline.releases.charged_steps import measure, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import make_report
-from tests import support
+from tests.house import support
 
 pytestmark = pytest.mark.usefixtures("pictures_in_words")
 NIGHT = date(2026, 11, 20)

@@ -12,7 +12,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.charged_steps import reserve
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import Workspace
-from tests import support
+from tests.house import support
 
 LONG_AGO = "2020-01-01T00:00:00+00:00"
 

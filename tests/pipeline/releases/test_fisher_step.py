@@ -19,9 +19,9 @@ from blockveil.pipeline.releases import fisher_step
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.study.replay import replay
 from blockveil.pipeline.verification.verified import verify
+from tests.house.shipped import pinned_key
 from tests.pipeline.questions.test_training import NIGHT, VALUES
 from tests.pipeline.releases.test_training_steps import HIDDEN, group_of, release, training
-from tests.shipped import pinned_key
 
 SHARE = "errors_share = 0.4"
 

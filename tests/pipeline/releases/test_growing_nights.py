@@ -26,7 +26,7 @@ from blockveil.pipeline.releases.contents import LedgerDigests
 from blockveil.pipeline.releases.growing import growth_of
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.releases.renewing import ReleaseLedgers
-from tests import support
+from tests.house import support
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 

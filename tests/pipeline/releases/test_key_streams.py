@@ -13,7 +13,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.testing.recording import RecordingKey, check_asked_once
-from tests import shipped, support
+from tests.house import shipped, support
 from tests.pipeline.questions import test_column_histograms as column_histograms
 from tests.pipeline.questions import test_marginals as marginals
 from tests.pipeline.questions import test_queries as queries

@@ -17,7 +17,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.publishing import find_published
 from blockveil.pipeline.report.matrix import EntriesTile, ReleasedMatrix
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT
 
 FEATURES, ROWS = 1100, 1500

@@ -22,7 +22,7 @@ from blockveil.pipeline.verification.checked_arrays import OtherArray
 from blockveil.pipeline.verification.released_arrays import ArrayCheck
 from blockveil.pipeline.verification.stated_stages import Stages
 from blockveil.pipeline.verification.verified import verify
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_learning_stages import Stopped, attributes, learning
 from tests.pipeline.releases.test_release import NIGHT, bits, quiet, run, spent
 

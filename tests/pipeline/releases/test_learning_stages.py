@@ -29,7 +29,7 @@ from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import write_report
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.verification.verified import verify
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT, bits, charges, no_trace, quiet, run, spent
 
 ROWS = 6_000

@@ -19,7 +19,7 @@ from blockveil.pipeline.releases import lineage
 from blockveil.pipeline.releases.charged_steps import abandon, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
-from tests import support
+from tests.house import support
 from tests.pipeline.ledger.test_transfer import RUN_EVENT
 
 NIGHT = date(2026, 11, 20)

@@ -18,7 +18,7 @@ from blockveil.pipeline.ledger.marks import folder
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import lost_ledger, night
 from blockveil.pipeline.releases.compute import ThreadCompute
-from tests import support
+from tests.house import support
 
 EVENTS = """
 neighbours = "add-remove"

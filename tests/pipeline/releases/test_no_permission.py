@@ -12,8 +12,8 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.testing.ledger_processes import as_nobody
-from tests import support
 from tests.flows.cli.test_cli import blockveil
+from tests.house import support
 
 NIGHT = "people/covariance/2026-11-20"
 

@@ -19,8 +19,8 @@ from blockveil.pipeline.releases.order import plainly
 from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import write_comparison, write_report
 from blockveil.pipeline.verification.verified import releases_at, verify
-from tests import support
 from tests.flows.cli.test_report_command import report
+from tests.house import support
 from tests.pipeline.data.test_objects import SECRET, made_bucket
 from tests.pipeline.releases import test_uploading as sending
 from tests.pipeline.releases.test_uploading import FOLDER, NIGHT, local, names, sent_to

@@ -36,7 +36,7 @@ from blockveil.pipeline.releases.publishing import (
     stage_release,
     sweep_staging,
 )
-from tests import warm
+from tests.house import warm
 
 RELEASE = "people/moments/2026-11-20"
 ATTRIBUTES = {

@@ -7,7 +7,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import publishable
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_learning_stages import attributes, learning
 from tests.pipeline.releases.test_release import NIGHT, no_trace, quiet, run, spent
 

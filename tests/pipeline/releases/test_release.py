@@ -33,7 +33,7 @@ from blockveil.pipeline.releases import charged_steps, night, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
-from tests import support, warm
+from tests.house import support, warm
 
 NIGHT = date(2026, 11, 20)
 

@@ -28,7 +28,7 @@ from blockveil.pipeline.releases.contents import LedgerDigests, key_name
 from blockveil.pipeline.releases.keys import ContentStore, KeyStore
 from blockveil.pipeline.releases.night import Workspace
 from blockveil.pipeline.releases.renewing import ReleaseLedgers
-from tests import support
+from tests.house import support
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.test_append_kills import STEPS, Killed

@@ -18,7 +18,7 @@ from blockveil.pipeline.ledger.marks import Mark, folder
 from blockveil.pipeline.plan.begun_plans import plan_begun
 from blockveil.pipeline.releases import night
 from blockveil.pipeline.releases.compute import ThreadCompute
-from tests import support
+from tests.house import support
 
 SINCE = "2026-11-20T03:00"
 

@@ -11,7 +11,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import retention
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 
 NIGHTS = [date(2026, 11, day) for day in (10, 11, 12)]
 

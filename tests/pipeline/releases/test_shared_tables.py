@@ -22,7 +22,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import make_report
 from blockveil.pipeline.study.replay import replay
-from tests import support
+from tests.house import support
 from tests.pipeline.questions.test_marginals import GAUSSIAN, QUERY, RESIDUALS, VALUES
 from tests.pipeline.questions.test_queries import config
 from tests.pipeline.questions.test_training import LOGISTIC

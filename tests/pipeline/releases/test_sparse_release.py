@@ -17,7 +17,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 
 NIGHT = date(2026, 11, 20)
 QUERY = """kind = "{kind}"

@@ -25,9 +25,9 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.publishing import find_published
 from blockveil.pipeline.report import write_report
-from tests import support
+from tests.house import support
+from tests.house.shipped import pinned_key
 from tests.pipeline.questions.test_training import HIDDEN, LOGISTIC, NIGHT, VALUES, X, config, release
-from tests.shipped import pinned_key
 
 STEPS = """[query.training]
 steps = {steps}

@@ -23,8 +23,8 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.destination import Destination
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
-from tests import support, warm
-from tests.faulty_store import Door
+from tests.house import support, warm
+from tests.house.faulty_store import Door
 from tests.pipeline.data.test_objects import SECRET, made_bucket, started_server
 from tests.pipeline.releases.test_publishing import ATTRIBUTES, RELEASE, released
 

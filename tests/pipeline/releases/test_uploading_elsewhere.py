@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import object_writes as writes
 from blockveil.pipeline.data import objects
-from tests import support
-from tests.faulty_store import Door
-from tests.other_clouds import Azure, Google
+from tests.house import support
+from tests.house.faulty_store import Door
+from tests.house.other_clouds import Azure, Google
 from tests.pipeline import conftest
 from tests.pipeline.data import test_objects as reading
 from tests.pipeline.data.test_objects import SECRET

@@ -22,7 +22,7 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.withdrawing import withdraw
 from blockveil.pipeline.report.release_site import make_site
 from blockveil.pipeline.verification.verified import verify
-from tests import support
+from tests.house import support
 from tests.pipeline.data.test_objects import made_bucket, started_server
 
 NIGHTS = date(2026, 11, 20), date(2026, 11, 21)

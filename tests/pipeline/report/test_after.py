@@ -11,7 +11,7 @@ from blockveil.pipeline.releases import post_processing_error
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import after, make_report
-from tests import support
+from tests.house import support
 from tests.pipeline.plan import test_begun_plans
 from tests.pipeline.public import test_noise_directions as directed
 from tests.pipeline.questions import test_queries as queries

@@ -12,7 +12,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import burndown
 from blockveil.pipeline.report.pictures import CARD, DARK, LIGHT, burn_down
-from tests import support
+from tests.house import support
 
 FIRST = date(2026, 11, 20)
 

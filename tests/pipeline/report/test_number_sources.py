@@ -10,7 +10,7 @@ from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.report import machine_readable, page
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.number_sources import Sources
-from tests import support
+from tests.house import support
 from tests.pipeline.questions import test_column_histograms as histograms
 from tests.pipeline.questions import test_ordered_axes as ranges
 from tests.pipeline.questions import test_queries as queries

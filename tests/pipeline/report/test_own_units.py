@@ -12,7 +12,7 @@ from blockveil.pipeline.report import own_units, page, pictures, reader_limits
 from blockveil.pipeline.report.burndown import UNKNOWN
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.own_units import measured
-from tests import support
+from tests.house import support
 from tests.pipeline.report.test_report import other_kind, released
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,7 +10,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report.paid_nights import paid_nights
-from tests import support
+from tests.house import support
 
 NIGHT, NEXT = date(2026, 11, 1), date(2026, 11, 2)
 

@@ -17,7 +17,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.withdrawing import withdraw
 from blockveil.pipeline.report.registry_record import DisclosedDeployment, record
-from tests import support
+from tests.house import support
 
 SCHEMA = yaml.safe_load((Path(__file__).parents[2] / "data" / "registry" / "deployments-schema.yaml").read_text())
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "disclose.md").read_text()

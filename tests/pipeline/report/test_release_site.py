@@ -16,8 +16,8 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import releases_found, site_index, write_report
 from blockveil.pipeline.report.release_site import make_site
-from tests import support
-from tests.forged import forged, replaced
+from tests.house import support
+from tests.house.forged import forged, replaced
 
 pytestmark = pytest.mark.usefixtures("pictures_in_words")
 

@@ -24,7 +24,7 @@ from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.loading import loading
 from blockveil.pipeline.report.papers import svg_text
 from blockveil.pipeline.report.pictures import CARD, DARK, LIGHT, heat_map, spectrum
-from tests import support
+from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT
 
 

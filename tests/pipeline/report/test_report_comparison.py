@@ -20,7 +20,7 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import comparison_page
 from blockveil.pipeline.report.alone import NoiseAlone
 from blockveil.pipeline.report.comparison import CannotCompare, compare
-from tests import support
+from tests.house import support
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases import test_continual as growing
 from tests.pipeline.releases.test_release import NIGHT

@@ -12,7 +12,7 @@ from blockveil.pipeline.data import objects
 from blockveil.pipeline.report import site_upload
 from blockveil.pipeline.report.site_folder import replacing
 from blockveil.pipeline.report.site_upload import SiteDestination
-from tests import support
+from tests.house import support
 from tests.pipeline.data.test_objects import SECRET
 from tests.pipeline.releases import test_uploading as sending
 from tests.pipeline.releases.test_uploading import Killed, names

@@ -17,7 +17,7 @@ from blockveil.pipeline.report.comparison import CannotCompare, compare
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.pictures import DARK, LIGHT, heat_map, heat_map_caption
-from tests import support
+from tests.house import support
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_totals as totals
 

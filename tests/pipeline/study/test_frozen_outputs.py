@@ -15,8 +15,8 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.study import frozen_outputs
 from blockveil.pipeline.study.replay import replay
+from tests.house.support import write_config
 from tests.pipeline.study.test_replay import DAY, with_design
-from tests.support import write_config
 
 CONFIG = """
 [release]

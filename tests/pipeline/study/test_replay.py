@@ -17,9 +17,9 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.study.replay import replay
+from tests.house.support import write_config
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_training as training
-from tests.support import write_config
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = sorted(

@@ -14,9 +14,9 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.verification.stated_grid import law_deviation
 from blockveil.pipeline.verification.verified import verify
-from tests import support
-from tests.forged import forged
-from tests.support import slow_but
+from tests.house import support
+from tests.house.forged import forged
+from tests.house.support import slow_but
 
 SHAPED = 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
 AIM = '\noptimise_for = "absolute-error"'

@@ -20,8 +20,8 @@ from blockveil.pipeline.verification.checked_arrays import OtherArray
 from blockveil.pipeline.verification.released_arrays import ArrayCheck
 from blockveil.pipeline.verification.stated_grid import read_factor
 from blockveil.pipeline.verification.verified import verify
-from tests import support
-from tests.forged import forged
+from tests.house import support
+from tests.house.forged import forged
 from tests.pipeline.questions import test_column_histograms as histograms
 from tests.pipeline.questions import test_grids as grids
 from tests.pipeline.questions import test_marginals as tables

@@ -19,8 +19,8 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.verification.findings import Evidence
 from blockveil.pipeline.verification.verified import verify
 from tests.flows.cli.test_cli import blockveil
-from tests.forged import forged
-from tests.support import prepare
+from tests.house.forged import forged
+from tests.house.support import prepare
 
 DAY = date(2026, 11, 20)
 

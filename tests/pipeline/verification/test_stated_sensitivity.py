@@ -19,7 +19,7 @@ from blockveil.engine.sensitivity.spread import Diagonal, Spread
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.verification.stated_sensitivity import moved
 from blockveil.pipeline.verification.stated_steps import nights_factor, steps_factor
-from tests import shipped
+from tests.house import shipped
 from tests.pipeline.questions import test_column_histograms as histograms
 from tests.pipeline.questions import test_marginals as tables
 from tests.pipeline.questions import test_ordered_axes as ranges

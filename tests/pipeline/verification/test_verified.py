@@ -24,12 +24,12 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.verification.exact_gaussian import delta_of
 from blockveil.pipeline.verification.verified import releases_at, verify
-from tests.forged import forged
+from tests.house.forged import forged
+from tests.house.support import prepare
 from tests.pipeline.budget import test_parts as parts
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.test_contribution import configured, released
 from tests.pipeline.study.test_frozen_outputs import planned
-from tests.support import prepare
 
 DAY = date(2026, 11, 20)
 

@@ -16,7 +16,7 @@ from blockveil.pipeline.data.ingest import appending, growth_state, readers, sou
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest import store_writer as writing
 from blockveil.pipeline.data.ingest.store_contract import Contract
-from tests import warm
+from tests.house import warm
 from tests.pipeline.data.ingest import growing_support as grown
 from tests.pipeline.data.ingest import ingest_support as people
 

@@ -23,7 +23,7 @@ from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest import readers
 from blockveil.pipeline.data.ingest import store_writer as writing
-from tests import warm
+from tests.house import warm
 from tests.pipeline.data.ingest import ingest_support as people
 
 CANARY = "271828.182845904"

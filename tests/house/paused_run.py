@@ -1,7 +1,7 @@
 """The command line under a pinned key, which stops once at a stage until it is told to go on.
 
-``python -m tests.paused_run FOLDER STAGE run CONFIG ...`` makes the file ``reached`` in the folder when a stage that
-begins with these words is told with some progress, and goes on when there is a file ``go``. The cluster works on.
+``python -m tests.house.paused_run FOLDER STAGE run CONFIG ...`` makes the file ``reached`` in the folder when a stage
+that begins with these words is told with some progress, and goes on when there is a file ``go``. The cluster works on.
 """
 
 import sys
@@ -11,7 +11,7 @@ from unittest import mock
 
 from blockveil.flows.cli import main
 from blockveil.pipeline.releases.night import Attempt
-from tests.shipped import pinned_key
+from tests.house.shipped import pinned_key
 
 
 def paused_at(wanted, folder):

@@ -14,11 +14,11 @@ import numpy as np
 
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
-from tests import certificates, support
-from tests.hosts import Network
-from tests.postgres_server import PostgresServer
+from tests.house import certificates, support
+from tests.house.hosts import Network
+from tests.house.postgres_server import PostgresServer
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 WORKERS = ("one", "two", "three")
 HOSTS = ("runner", "scheduler", *WORKERS, "database", "objects")
@@ -126,7 +126,7 @@ class Release:
         self._folder = fleet.folder / f"attempt-{time.monotonic_ns()}"
         self._folder.mkdir()
         command = ("run", fleet.config, "--no-prefect", "--date", "2026-11-20")
-        words = (sys.executable, "-m", "tests.paused_run", self._folder, stage, *command)
+        words = (sys.executable, "-m", "tests.house.paused_run", self._folder, stage, *command)
         self.process = Process(fleet.network["runner"], words, self._folder / "log", fleet.environment)
 
     @contextlib.contextmanager

@@ -49,7 +49,7 @@ exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
 def _server() -> subprocess.Popen[str]:
     server = subprocess.Popen(
         [sys.executable, "-c", _SERVER],
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

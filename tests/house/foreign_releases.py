@@ -13,7 +13,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from tests.forged import forged
+from tests.house.forged import forged
 
 CASES = {}
 

@@ -1,8 +1,8 @@
 """The bits of every shipped config: made-up records, a pinned noise key, and digests of the plan and of each array.
 
-``python -m tests.shipped`` prints them, to be compared between two states of the project on one machine. A plan holds
-floats of a calibration, whose last digits may depend on the processor, and the noise key is derived from its digest.
-The key is pinned here, so that the digests of arrays say whether exact sums, steps and noise are the same.
+``python -m tests.house.shipped`` prints them, to be compared between two states of the project on one machine. A plan
+holds floats of a calibration, whose last digits may depend on the processor, and the noise key is derived from its
+digest. The key is pinned here, so that the digests of arrays say whether exact sums, steps and noise are the same.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from tests import support
+from tests.house import support
 
-CONFIGS = Path(__file__).parents[1] / "configs"
+CONFIGS = Path(__file__).parents[2] / "configs"
 NIGHT = date(2026, 11, 20)
 ROWS = 120
 _PLACES = {"store": "records.zarr", "root": "releases", "ledger": "ledger.db", "keys": "keys"}
