@@ -41,7 +41,7 @@ lenient := -W default::DeprecationWarning -W default::PendingDeprecationWarning
 core = $(1)/bin/python -m pytest -q --processes $$(getconf _NPROCESSORS_ONLN) -m "not slow" $(lenient) \
   @tests/core.txt $(call again,$(1)/bin,$(lenient))
 
-.PHONY: demo test check test-costly test-slow costs test-lowest test-newest wheels docs bench release lock clean help
+.PHONY: demo test check test-of test-costly test-slow costs test-lowest test-newest wheels docs bench release lock clean help
 
 help: ## show the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /	/'
@@ -69,6 +69,10 @@ tests = $(B)/python -m pytest -q --processes $$(($$(getconf _NPROCESSORS_ONLN) *
 
 test: check ## set up, check style, types and layers, and run the tests that take seconds
 	$(tests) -m "not slow and not costly" $(call again,$(B))
+
+test-of: $(V)/.stamp ## the tests that are nearest to a module: make test-of FILE=engine/noise/keyring.py
+	$(B)/python -m tests.house.reach $(FILE) > build/reach.txt
+	$(B)/python -m pytest -q --processes $$(getconf _NPROCESSORS_ONLN) -m "not slow and not costly" @build/reach.txt
 
 test-costly: $(V)/.stamp ## the tests that took more than two seconds of a processor, by tests/costs.txt
 	$(tests) -m costly $(call again,$(B))
