@@ -104,7 +104,10 @@ class Processes:
             process.pipe.send(None if group is None else [session.items.index(item) for item in group])
         elif kind == "report":
             hook = session.config.hook
-            hook.pytest_runtest_logreport(report=hook.pytest_report_from_serializable(config=session.config, data=data))
+            report = hook.pytest_report_from_serializable(config=session.config, data=data)
+            hook.pytest_runtest_logreport(report=report)
+            if report.failed:  # nobody has to wait for the end to know
+                session.config.pluginmanager.getplugin("terminalreporter").write_line(f"\nFAILED {report.nodeid}")
         elif kind == "done":
             self.costs[process.left.popleft().nodeid] = data
         else:
