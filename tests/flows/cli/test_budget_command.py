@@ -33,11 +33,11 @@ def shared(loaded, name, share):
 
 def test_what_was_spent_is_shown_of_a_config_that_cannot_be_planned(people):
     people.path.write_text(people.path.read_text().replace("delta = 1e-6", "delta = 1e-40"))
-    shown = run("show", people.path)
+    shown = run("budget", people.path)
     assert shown.exit_code == 0, shown.output
     assert "by 0 releases" in shown.output
     assert "cannot be planned" in shown.output
-    assert json.loads(run("show", people.path, "--json").output)["nights_left"] is None
+    assert json.loads(run("budget", people.path, "--json").output)["nights_left"] is None
 
 
 def test_a_forecast_is_plain_text_json_and_a_picture(people, tmp_path):
@@ -144,7 +144,7 @@ def test_a_series_is_priced(tmp_path):
 
 def test_a_budget_has_parts_and_periods(people):
     granted = run(
-        "set", people.path, "--epsilon", 4, "--delta", "1e-5", "--reserve", 0.5, "--slack", 0.1, "--per", "month:1.5"
+        "grant", people.path, "--epsilon", 4, "--delta", "1e-5", "--reserve", 0.5, "--slack", 0.1, "--per", "month:1.5"
     )
     assert granted.exit_code == 0, granted.output
     for words in (
@@ -154,9 +154,9 @@ def test_a_budget_has_parts_and_periods(people):
         "0.1 of delta",
     ):
         assert words in granted.output
-    assert "This month" not in run("set", people.path, "--epsilon", 4, "--delta", "1e-5", "--no-periods").output
-    assert run("set", people.path, "--epsilon", 4, "--delta", "1e-5", "--per", "month").exception.exit_code == 6
-    zcdp = run("set", people.path, "--epsilon", 4, "--delta", "1e-5", "--accountant", "zcdp")
+    assert "This month" not in run("grant", people.path, "--epsilon", 4, "--delta", "1e-5", "--no-periods").output
+    assert run("grant", people.path, "--epsilon", 4, "--delta", "1e-5", "--per", "month").exception.exit_code == 6
+    zcdp = run("grant", people.path, "--epsilon", 4, "--delta", "1e-5", "--accountant", "zcdp")
     assert "zcdp" in zcdp.output
 
 
@@ -181,7 +181,7 @@ def test_what_another_tool_draws_is_booked_once(people, tmp_path):
     (tmp_path / "other").mkdir()
     people = support.prepare(tmp_path / "other")
     words = ("charge", people.path, *words[2:])
-    run("set", people.path, "--epsilon", 3, "--delta", "1e-5", "--slack", 0.1)
+    run("grant", people.path, "--epsilon", 3, "--delta", "1e-5", "--slack", 0.1)
     for _ in range(2):
         booked = run(*words)
         assert booked.exit_code == 0, booked.output
@@ -201,6 +201,6 @@ def test_what_another_tool_draws_is_booked_once(people, tmp_path):
 
 def test_a_config_may_name_the_budget_that_pays(people):
     people.path.write_text(people.path.read_text().replace('dataset = "people"', 'dataset = "people"\nbudget = "town"'))
-    run("set", people.path, "--epsilon", 3, "--delta", "1e-5")
-    assert "for 'town'" in run("show", people.path).output
+    run("grant", people.path, "--epsilon", 3, "--delta", "1e-5")
+    assert "for 'town'" in run("budget", people.path).output
     assert json.loads(run("forecast", people.path, "--json").output)["dataset"] == "town"

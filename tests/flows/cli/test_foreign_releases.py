@@ -34,7 +34,7 @@ readers = [
     ("report", str(release), "--output", str(output / "report.html")),
     ("export", "data", str(release), "--format", "csv", "--output", str(output / "csv")),
     ("export", "certificate", str(pointer), "--output", str(output / "certificate.html")),
-    ("site", str(root), "--output", str(output / "site")),
+    ("export", "site", str(root), "--output", str(output / "site")),
 ]
 for words in readers:
     found = CliRunner().invoke(app, words)
