@@ -80,3 +80,14 @@ def test_what_is_shared_by_a_file_or_a_process_is_ended_with_it(tmp_path):
     )
     assert run(tmp_path, 2, test_a=tests, test_b=tests).returncode == 0
     assert [line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()].count("ended") == 2
+
+
+def test_a_stream_that_a_logger_took_during_the_collection_is_written_to_and_shown(tmp_path):
+    tests = (
+        "import logging, sys\nhandler = logging.StreamHandler(sys.stderr)\n"
+        "def test_1():\n    handler.emit(logging.makeLogRecord({'msg': f'said by {__name__}'}))\n    assert False\n"
+    )
+    done = run(tmp_path, 2, test_a=tests, test_b=tests)
+    assert "2 failed" in done.stdout
+    assert all(f"said by test_{name}" in done.stdout for name in "ab")
+    assert "closed file" not in done.stdout + done.stderr

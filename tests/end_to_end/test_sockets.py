@@ -72,7 +72,7 @@ def refused(route, status):
 
 def is_channel(answer, owner):
     """Whether it is the channel by which runs are told to end, of a process that starts them."""
-    return answer == DEAF and re.search(r"/blockveil (serve|worker) ", owner) is not None
+    return answer == DEAF and re.search(r"/blockveil (serve|service worker) ", owner) is not None
 
 
 def unanswered(answer, owner=""):

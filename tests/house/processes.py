@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import tempfile
 import warnings
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -138,8 +139,7 @@ def _work(session: Any, pipe: Connection, number: int, begin: Callable[[int], No
         config = session.config
         reporter, capture = (config.pluginmanager.getplugin(name) for name in ("terminalreporter", "capturemanager"))
         reporter._tw._file = open(os.devnull, "w")  # noqa: SIM115 - until the end
-        capture.stop_global_capturing()  # files of its own
-        capture.start_global_capturing()
+        _write_apart(capture)
         session.config.pluginmanager.register(_Reports(config, pipe), "reports to the first process")
         begin(number)
         _run(session, pipe)
@@ -150,6 +150,19 @@ def _work(session: Any, pipe: Connection, number: int, begin: Callable[[int], No
         atexit._run_exitfuncs()
         sys.stdout.flush()
         os._exit(code)
+
+
+def _write_apart(capture: Any) -> None:
+    """Let what tests print go to files of this process alone.
+
+    Loggers hold the streams that pytest gave them while tests were collected. So these streams stay, and the files
+    below them are exchanged.
+    """
+    for part in (capture._global_capturing.out, capture._global_capturing.err):
+        if hasattr(part, "targetfd"):  # not with -s
+            with tempfile.TemporaryFile() as own:
+                for there in (part.tmpfile.fileno(), part.targetfd):
+                    os.dup2(own.fileno(), there)
 
 
 def _run(session: Any, pipe: Connection) -> None:

@@ -19,7 +19,7 @@ from tests.flows.cli.test_cli import blockveil
 from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT
 
-TLS, HERE = "tls://10.0.0.1:8786", f"inproc://10.0.0.1/{os.getpid()}/1"
+TLS = "tls://10.0.0.1:8786"
 
 
 def saying(scheduler=TLS, own=TLS, listeners=(TLS,), worker=TLS, nanny=None):
@@ -39,12 +39,16 @@ def saying(scheduler=TLS, own=TLS, listeners=(TLS,), worker=TLS, nanny=None):
         saying(),
         saying(nanny="tls://10.0.0.1:9"),
         saying(scheduler="gateway://gateway.example.org:8786/a"),
-        saying(HERE, HERE, (HERE,), HERE),
     ],
-    ids=["tls", "nanny", "gateway", "inproc"],
+    ids=["tls", "nanny", "gateway"],
 )
 def test_a_cluster_whose_parts_are_all_reached_by_tls_is_fit(cluster):
     workers.check_transport(cluster)
+
+
+def test_a_cluster_within_this_process_is_fit():
+    here = f"inproc://10.0.0.1/{os.getpid()}/1"
+    workers.check_transport(saying(here, here, (here,), here))
 
 
 @pytest.mark.parametrize(
