@@ -46,7 +46,15 @@ from hypothesis import settings  # noqa: E402 - after the environment is set
 
 import blockveil.flows  # noqa: E402, F401 - before any test imports Prefect
 from tests.house.in_memory import new_folder  # noqa: E402
-from tests.house.order import is_costly, longest_first, may_be_costly, may_be_slow, share_of, shares_with  # noqa: E402
+from tests.house.order import (  # noqa: E402
+    beyond_samples,
+    is_costly,
+    longest_first,
+    may_be_costly,
+    may_be_slow,
+    share_of,
+    shares_with,
+)
 from tests.house.prefect_tables import KEPT, tables  # noqa: E402
 from tests.house.processes import Processes  # noqa: E402
 
@@ -134,9 +142,13 @@ def pytest_addoption(parser):
     parser.addoption("--costs", help="file for the seconds of a processor that tests took, the dearest first")
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config, items):
-    """Begin with what takes long, and leave other shares out."""
+    """Let cases beyond a sample be slow before markers choose; then begin with what takes long, of one share."""
+    quick = {item.nodeid: item for item in items if not item.get_closest_marker("slow")}
+    for test in () if config.option.costs else beyond_samples(quick):  # all are measured
+        quick[test].add_marker(pytest.mark.slow)
+    yield
     longest_first(items)
     items[:] = share_of(items, config.option.share)
 

@@ -121,7 +121,7 @@ def readable(read: Callable[[int, int], Sequence[Item]]) -> tuple[list[Item], in
     found: list[Item] = []
     offset = lost = 0
     while True:
-        part, missing = _part(read, offset, _PAGE)
+        part, missing = _page(read, offset)
         found += part
         lost += missing
         offset += _PAGE
@@ -129,21 +129,35 @@ def readable(read: Callable[[int, int], Sequence[Item]]) -> tuple[list[Item], in
             return found, lost
 
 
-def _part(read: Callable[[int, int], Sequence[Item]], offset: int, size: int) -> tuple[list[Item], int]:
+def _page(read: Callable[[int, int], Sequence[Item]], offset: int) -> tuple[list[Item], int]:
     try:
-        # What a server cannot show it cannot show a moment later either: each wait of a minute would be one in vain.
-        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: int(size == _PAGE)}):
-            return list(read(size, offset)), 0
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 1}):
+            return list(read(_PAGE, offset)), 0
     except PrefectHTTPStatusError as error:
         if not is_broken(error):
             raise
-        if size == 1:
-            read(1, _BEYOND)  # raises where it is the server that is broken, and not what it would show
-            return [], 1
+    # What a server cannot show it cannot show a moment later either: each wait of a minute would be one in vain.
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):  # once, for it takes Prefect a tenth of a second
+        return _halves(read, offset, _PAGE)
+
+
+def _halves(read: Callable[[int, int], Sequence[Item]], offset: int, size: int) -> tuple[list[Item], int]:
     half = size // 2
     first, missing = _part(read, offset, half)
     second, more = _part(read, offset + half, size - half)
     return first + second, missing + more
+
+
+def _part(read: Callable[[int, int], Sequence[Item]], offset: int, size: int) -> tuple[list[Item], int]:
+    try:
+        return list(read(size, offset)), 0
+    except PrefectHTTPStatusError as error:
+        if not is_broken(error):
+            raise
+    if size > 1:
+        return _halves(read, offset, size)
+    read(1, _BEYOND)  # raises where it is the server that is broken, and not what it would show
+    return [], 1
 
 
 def _delete_unreadable(client: SyncPrefectClient, filters: dict[str, Any], known: set[UUID]) -> None:

@@ -1,7 +1,8 @@
-"""In which order tests begin, and which share a process: none that takes minutes is waited for at the end."""
+"""Which tests run on each push, in which order they begin, and which share a process."""
 
+import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -18,8 +19,11 @@ _LINES = (ROOT / "tests" / "costs.txt").read_text().splitlines()
 COSTS = {test: float(seconds) for seconds, test in map(str.split, _LINES)}
 """Seconds of a processor that tests took, with all of their cases (``make costs``)."""
 
-COSTLY = 2.0
+COSTLY = 1.0
 """Seconds from which on a test is not among those of ``make test``."""
+
+SAMPLE = 2.0
+"""Seconds that the cases of one test may take on each push; the others are among the slow."""
 
 OF_OTHERS = re.compile(r"^[^#]*\w\.test_\w+[,)]?$", re.MULTILINE)
 """How a file takes tests of another one for its own."""
@@ -30,12 +34,31 @@ def may_be_slow(path):
     if not path.match("test_*.py"):
         return True
     text = path.read_text()
-    return "slow" in text.lower() or OF_OTHERS.search(text) is not None
+    return path in files_of_costly_tests() or "slow" in text.lower() or OF_OTHERS.search(text) is not None
 
 
 def is_costly(test):
     """Whether a test, as pytest names it, took many seconds of a processor."""
     return COSTS.get(test.partition("[")[0], 0.0) >= COSTLY
+
+
+def beyond_samples(tests):
+    """Cases of tests beyond a sample that takes :data:`SAMPLE` seconds, at least one; names choose, which seldom change.
+
+    Parameters
+    ----------
+    tests
+        As pytest names them, none of them slow already.
+    """
+    cases_of = defaultdict(list)
+    for test in tests:
+        cases_of[test.partition("[")[0]].append(test)
+    beyond = set()
+    for name, cases in cases_of.items():
+        if (cost := COSTS.get(name, 0.0)) > SAMPLE:
+            by_digest = sorted(cases, key=lambda test: hashlib.sha256(test.encode()).digest())
+            beyond.update(by_digest[max(1, int(len(cases) * SAMPLE / cost)) :])
+    return beyond
 
 
 @cache
