@@ -74,10 +74,10 @@ test-of: $(V)/.stamp ## the tests that are nearest to a module: make test-of FIL
 	$(B)/python -m tests.house.reach $(FILE) > build/reach.txt
 	$(B)/python -m pytest -q --processes $$(getconf _NPROCESSORS_ONLN) -m "not slow and not costly" @build/reach.txt
 
-test-costly: $(V)/.stamp ## the tests that took more than two seconds of a processor, by tests/costs.txt
+test-costly: $(V)/.stamp ## the tests that take more than a second of a processor, and samples of many cases, by tests/costs.txt
 	$(tests) -m costly $(call again,$(B))
 
-test-slow: $(V)/.stamp ## the tests that take minutes; SHARE=1/6 runs a sixth of them
+test-slow: $(V)/.stamp ## the tests that take minutes, and all cases of costly ones; SHARE=1/12 runs a twelfth of them
 	@# The longest, which tests/long.txt names, begin first.
 	$(tests) -m slow $(if $(SHARE),--share $(SHARE)) $(call again,$(B))
 

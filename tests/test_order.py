@@ -9,9 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from tests.house.order import (
+    COSTLY,
     COSTS,
     LONG,
+    SAMPLE,
     asks_for_a_server,
+    beyond_samples,
     file_of,
     is_costly,
     longest_first,
@@ -50,10 +53,23 @@ def words_of(path):
 
 
 def test_a_test_is_costly_with_all_of_its_cases(monkeypatch):
-    monkeypatch.setitem(COSTS, "tests/a.py::test_1", 2.5)
-    monkeypatch.setitem(COSTS, "tests/a.py::test_2", 1.5)
+    monkeypatch.setitem(COSTS, "tests/a.py::test_1", 1.1 * COSTLY)
+    monkeypatch.setitem(COSTS, "tests/a.py::test_2", 0.9 * COSTLY)
     names = ("tests/a.py::test_1", "tests/a.py::test_1[x::y]", "tests/a.py::test_2", "tests/a.py::test_3")
     assert [is_costly(name) for name in names] == [True, True, False, False]
+
+
+def test_of_a_costly_test_a_sample_runs_on_each_push_and_at_least_one_case(monkeypatch):
+    monkeypatch.setitem(COSTS, "tests/a.py::test_1", 5 * SAMPLE)
+    monkeypatch.setitem(COSTS, "tests/a.py::test_2", 50 * SAMPLE)
+    monkeypatch.setitem(COSTS, "tests/a.py::test_3", SAMPLE)
+    monkeypatch.setitem(COSTS, "tests/a.py::test_4", 9 * SAMPLE)
+    many, few, cheap = ([f"tests/a.py::test_{n}[{case}]" for case in range(20)] for n in (1, 2, 3))
+    tests = {*many, *few, *cheap, "tests/a.py::test_4"}
+    beyond = beyond_samples(tests)
+    assert [len(beyond & set(each)) for each in (many, few, cheap)] == [16, 19, 0]
+    assert "tests/a.py::test_4" not in beyond
+    assert beyond == beyond_samples(sorted(tests, reverse=True))
 
 
 def in_order(*tests):

@@ -43,7 +43,7 @@ def is_costly(test):
 
 
 def beyond_samples(tests):
-    """Cases of tests beyond a sample that takes :data:`SAMPLE` seconds, at least one; names choose, which seldom change.
+    """Cases of tests beyond a sample that takes :data:`SAMPLE` seconds, at least one; digests of names choose.
 
     Parameters
     ----------
