@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
+import httpx
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     DeploymentFilter,
@@ -150,14 +151,22 @@ def _halves(read: Callable[[int, int], Sequence[Item]], offset: int, size: int) 
 
 def _part(read: Callable[[int, int], Sequence[Item]], offset: int, size: int) -> tuple[list[Item], int]:
     try:
-        return list(read(size, offset)), 0
+        return list(_again_if_closed(read, size, offset)), 0
     except PrefectHTTPStatusError as error:
         if not is_broken(error):
             raise
     if size > 1:
         return _halves(read, offset, size)
-    read(1, _BEYOND)  # raises where it is the server that is broken, and not what it would show
+    _again_if_closed(read, 1, _BEYOND)  # raises where it is the server that is broken, and not what it would show
     return [], 1
+
+
+def _again_if_closed(read: Callable[[int, int], Sequence[Item]], size: int, offset: int) -> Sequence[Item]:
+    """What is read, on a new connection where the server closed the one on which it had failed."""
+    try:
+        return read(size, offset)
+    except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+        return read(size, offset)
 
 
 def _delete_unreadable(client: SyncPrefectClient, filters: dict[str, Any], known: set[UUID]) -> None:

@@ -142,6 +142,20 @@ def test_all_that_can_be_shown_of_a_list_is_read_and_the_rest_is_counted(bad):
     assert pages.readable(read) == (sorted(set(range(451)) - bad), len(bad))
 
 
+def test_a_half_is_asked_for_on_a_new_connection_where_the_server_closed_the_one_on_which_it_failed():
+    closed = []
+
+    def read(limit, offset):
+        if closed:
+            raise closed.pop()
+        if offset <= 3 < offset + limit:
+            closed.append(httpx.ReadError("reset"))
+            raise refusal(500)
+        return list(range(offset, min(10, offset + limit)))
+
+    assert pages.readable(read) == ([0, 1, 2, *range(4, 10)], 1)
+
+
 @pytest.mark.parametrize("status", [500, 401, 503])
 def test_a_server_that_answers_nothing_is_no_empty_list(status):
     def read(limit, offset):
