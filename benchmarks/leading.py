@@ -28,7 +28,7 @@ def find(path: Path, k: int, answer: multiprocessing.Queue) -> None:
     release = bv.open(path)
     opened = time.perf_counter()
     checked = time.process_time()
-    found = release.leading(k)
+    found = release.eigenpairs(k)
     ended, used = time.perf_counter(), time.process_time()
     matrix = release.opened.arrays["second_moment"]
     for top in range(0, matrix.shape[0], 1024):

@@ -37,7 +37,7 @@ SCHEMES = {
     "full": 'batches = "full"',
     "fixed": 'batches = "fixed"\nbatch_count = 20\nbatch_seed = "benchmark"',
     "band": 'batches = "fixed"\nbatch_count = 20\nbatch_seed = "benchmark"\nband = 20',
-    "poisson": 'batches = "poisson"\nsampled = 0.05',
+    "poisson": 'batches = "poisson"\nsampling_probability = 0.05',
 }
 ADULT = ((0, 90), (0, 1_500_000), (0, 16), (0, 99_999), (0, 4_500), (0, 99))
 

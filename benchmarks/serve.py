@@ -39,7 +39,7 @@ config = "quickstart"
 mode = "release"
 cron = "{minute} {hour} * * *"
 timezone = "UTC"
-missed = "skip"
+missed_nights = "skip"
 """
 
 

@@ -53,7 +53,7 @@ def test_the_page_works_as_written(tmp_path, monkeypatch):
 def test_the_answers_for_rows_that_are_each_somebody_are_enough(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("visits.csv").write_text("patient,day,ward,age,minutes,urgent\n")
-    of_a_person = ("source", "unit", "rows_of_each")  # and unit_column, unit_type
+    of_a_person = ("source", "unit", "rows_per_unit")  # and unit_column, unit_type
     rest = [line for line in block("toml").splitlines() if not line.startswith(of_a_person)]
     Path("answers.toml").write_text("\n".join([block("toml", 1), *rest]))
     blockveil(COMMANDS[-1])

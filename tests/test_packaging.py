@@ -253,7 +253,9 @@ def test_what_needs_an_extra_names_it(light, monkeypatch, tmp_path, words, extra
     (tmp_path / "deployments.toml").write_text("")
     (tmp_path / "clinic.toml").write_text(CLINIC)
     whole = (ROOT / "configs" / "train-model.toml").read_text()
-    (tmp_path / "sampled.toml").write_text(whole.replace('batches = "full"', 'batches = "poisson"\nsampled = 0.05'))
+    (tmp_path / "sampled.toml").write_text(
+        whole.replace('batches = "full"', 'batches = "poisson"\nsampling_probability = 0.05')
+    )
     done = light(*words)
     assert done.returncode == 2, done.stderr
     assert f'pip install "blockveil[{extra}]"' in done.stderr

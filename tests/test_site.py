@@ -28,7 +28,7 @@ def test_every_page_is_there_with_every_command_key_and_call(site):
     commands = (site / "reference" / "commands.html").read_text()
     assert all(f"blockveil {name}" in commands for name in COMMANDS)
     keys = (site / "reference" / "keys.html").read_text()
-    assert all(key in keys for key in ("rows_at_most", "neighbours", "norm_at_most", "missed", "strictness"))
+    assert all(key in keys for key in ("rows_at_most", "neighbours", "norm_at_most", "missed_nights", "strictness"))
     python = (site / "reference" / "python.html").read_text()
     assert all(name in python for name in ("init", "plan", "budget", "run", "open_", "Release", "Ridge", "PCA"))
     assert (site / "docs" / "tutorial.html").exists()

@@ -52,7 +52,7 @@ NIGHTLY = tuple(
             "query.geometry.features.upper privacy.epsilon privacy.delta privacy.neighbours privacy.unit "
             "mechanism.kind mechanism.optimise_for output.root output.ledger output.keys"
         ),
-        "Deployments": "night.config night.cron night.timezone night.mode night.missed",
+        "Deployments": "night.config night.cron night.timezone night.mode night.missed_nights",
     }.items()
     for key in named.split()
 )

@@ -45,7 +45,7 @@ class Metric:
     kind
         "total", "relative" or "weighted" (expected squared error of all entries; along ordered axes of marginal tables,
         of ranges), "workload" (of all answers of the
-        declared workload of counts), "positive" (that of all entries of a positive semi-definite version, simulated),
+        declared workload of counts), "psd" (that of all entries of a positive semi-definite version, simulated),
         "spectral" (bound of the mean spectral norm), or "subspace" (expected squared sine distance of the leading
         subspace).
     importance
@@ -78,7 +78,7 @@ class Metric:
             if not isinstance(problem, Counts) or not problem.workload:
                 raise NotApplicable("no workload is declared; declare query.workload, or minimise another error")
             return workload_error(problem.workload, design)
-        if self.kind == "positive":
+        if self.kind == "psd":
             return positive_error(problem, _units(problem, self.importance)[0], design)
         if isinstance(problem, Marginals) and problem.tables.ordered and self.kind not in ("spectral", "subspace"):
             # Along ordered axes ranges are asked for, which together weigh as much as the cells.

@@ -1,4 +1,4 @@
-"""Expected error of positive semi-definite versions, simulated before any record is read: ``minimise = "positive"``.
+"""Expected error of positive semi-definite versions, simulated before any record is read: ``minimise = "psd"``.
 
 A second moment or covariance is published as it is, and as a positive semi-definite matrix that is made of it. The
 noise of least total variance need not leave the best of these. Where features have noise of different sizes,

@@ -33,7 +33,7 @@ def approve(
 ) -> None:
     """Sign one release as an officer, where its config asks for signatures. Reads no records and spends nothing.
 
-    The signature holds for the very plan that is shown. Run it where your key is; the file may travel by any way.
+    The signature is valid for exactly the plan that is shown. Run it where your key is, and send the file by any way.
     """
     from blockveil.pipeline.ledger import Ledger
     from blockveil.pipeline.plan import budgets, promise, signed_approval

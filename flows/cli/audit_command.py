@@ -22,19 +22,21 @@ REFUTED = 10
 
 Name = Annotated[str, typer.Argument(help="Config file of a release or an ingest, TOML, or name of a mechanism.")]
 Epsilon = Annotated[
-    float | None, typer.Option(help="What a mechanism is calibrated to; not used for r1smg, and a config has its own.")
+    float | None, typer.Option(help="Epsilon that a mechanism is calibrated to; not for r1smg, nor for a config.")
 ]
-Delta = Annotated[float | None, typer.Option(help="The same.")]
+Delta = Annotated[float | None, typer.Option(help="Delta that a mechanism is calibrated to, likewise.")]
 Mutant = Annotated[
     str | None,
     typer.Option(
-        help="A mistake to audit instead: half-scale, reseeded, unclipped, or by-position or one-epoch of training."
+        help="Mistake to audit instead: half-scale, reseeded, unclipped, or of training by-position or one-epoch."
     ),
 ]
 Trials = Annotated[
-    int, typer.Option(help="Outputs of a mechanism drawn from each of two neighbours, in each case.", min=400)
+    int, typer.Option(help="Number of outputs drawn from each of two neighbours, for each case.", min=400)
 ]
-Seed = Annotated[int, typer.Option(help="Of a mechanism's simulation; the same seed gives the same result.", min=0)]
+Seed = Annotated[
+    int, typer.Option(help="Seed of a mechanism's simulation; the same seed gives the same result.", min=0)
+]
 
 
 def audit(

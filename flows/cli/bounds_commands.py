@@ -11,25 +11,25 @@ from blockveil.flows.cli.common import Json, print_answer
 
 Wanted = Annotated[
     Path,
-    typer.Argument(
-        help="Config of the release whose bounds are wanted; its features may lack them.", show_default=False
-    ),
+    typer.Argument(help="Config of the release that needs bounds; its features may lack them.", show_default=False),
 ]
-Draft = Annotated[Path, typer.Option("--output", help="New config, .toml, in the folder of the other one.")]
-Share = Annotated[
-    float, typer.Option(help="Share of mu squared of that release's guarantee that the histograms may take.")
-]
+Draft = Annotated[Path, typer.Option("--output", help="New config, .toml, in the same folder.")]
+Share = Annotated[float, typer.Option(help="Share of that release's guarantee (of mu squared) for the histograms.")]
 Powers = Annotated[
-    tuple[int, int], typer.Option(help="Least and greatest power of two that borders the bins, of either sign.")
+    tuple[int, int],
+    typer.Option(help="Smallest and largest exponent of the powers of two between bins, for either sign."),
 ]
 Clipped = Annotated[
     bool,
-    typer.Option("--clipped", help="Count what lies outside the bounds that the config has: how much does it clip?"),
+    typer.Option("--count-clipped", help="Count the values outside the config's present bounds, which it would clip."),
 ]
 Release = Annotated[Path, typer.Argument(help="Folder of a published release of histograms.", show_default=False)]
 Output = Annotated[Path, typer.Option("--output", help="New .toml file that a config names as its bounds.")]
 Outside = Annotated[
-    float, typer.Option(help="Share of a column's values that may lie outside its bounds; 0 leaves out nothing seen.")
+    float,
+    typer.Option(
+        "--outside-share", help="Share of a column's values that may lie outside its bounds; 0 for none that is seen."
+    ),
 ]
 
 
@@ -69,7 +69,7 @@ def draft(
 
 
 def read(release: Release, output: Output, outside: Outside = 0.0, as_json: Json = False) -> None:
-    """Choose bounds from a release of histograms and write them. Public: the release was paid for."""
+    """Choose bounds from a release of histograms, and write them. Costs no privacy."""
     from blockveil.pipeline.public import private_bounds
 
     found = private_bounds.private_bounds(release, outside)

@@ -76,17 +76,19 @@ def grant(
         Accountant | None,
         typer.Option(help="What adds up in the budget: mu squared (gaussian, the default) or rho (zcdp)."),
     ] = None,
-    per: Annotated[
+    period: Annotated[
         list[str] | None,
-        typer.Option(help="Epsilon of a period besides: day, week, month, quarter, year or 30d, as month:0.5."),
+        typer.Option(
+            help="Also cap epsilon in a day, week, month, quarter, year or 30d, as month:0.5; may be repeated."
+        ),
     ] = None,
-    no_periods: Annotated[bool, typer.Option("--no-periods", help="Lift the caps for periods.")] = False,
+    no_periods: Annotated[bool, typer.Option("--no-periods", help="Remove all caps for periods.")] = False,
     after_loss: Annotated[
         str | None,
-        typer.Option(help="Why a budget is granted although the ledger has forgotten releases; kept for ever."),
+        typer.Option(help="Why a budget is granted although the ledger has lost entries; kept for ever."),
     ] = None,
     by: Annotated[str | None, typer.Option(help="Who grants it; kept in the ledger, with --why.")] = None,
-    why: Annotated[str | None, typer.Option(help="Why so much, in one line that the ledger keeps.")] = None,
+    why: Annotated[str | None, typer.Option(help="Why this much, in one line; kept in the ledger.")] = None,
     as_json: Json = False,
 ) -> None:
     """Grant or change the config's budget, for its privacy unit and neighbouring relation."""
@@ -102,7 +104,7 @@ def grant(
         reserve=reserve,
         slack=slack,
         accountant=accountant,
-        periods=() if no_periods else None if per is None else parse_periods(per),
+        periods=() if no_periods else None if period is None else parse_periods(period),
         after_loss=after_loss,
         granted_by=named_grant(by, why, loaded.config.output.new_budget),
     )
@@ -126,14 +128,17 @@ def budget(config: Config, as_json: Json = False) -> None:
 
 def forecast(
     configs: Configs,
-    until: Annotated[str | None, typer.Option(help="Date to last to, YYYY-MM-DD: how much noise that takes.")] = None,
-    every: Annotated[
-        int | None, typer.Option(min=1, help="Days from one night to the next, such as 7, in place of the schedule.")
+    until: Annotated[
+        str | None,
+        typer.Option(help="Date until which the budget is to last, YYYY-MM-DD; shows the noise that this needs."),
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Burn-down to write, .svg or .png.")] = None,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Days between nights, such as 7, in place of the schedule.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Burn-down chart to write, .svg or .png.")] = None,
     as_json: Json = False,
 ) -> None:
-    """How many nights of the schedule are left, how long the present rate lasts, and the noise to last to a date."""
+    """Show how many nights the budget affords, how long it lasts, and the noise that makes it last to a date."""
     plans = _plans(configs, None)
     cadence = ahead.cadence_of_all(plans) if every is None else Cadence.each(every)
     today = cadence.today(datetime.now(UTC))
@@ -186,11 +191,11 @@ def split(
     configs: Configs,
     date: Date = None,
     hold: Annotated[
-        bool, typer.Option("--hold", help="Also reserve all of them, or none; `run` then uses it.")
+        bool, typer.Option("--reserve", help="Also reserve the budget of all releases, or of none, for `run` to use.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what releases with privacy.share make of one guarantee, calibrated together before any of them starts."""
+    """Calibrate releases with privacy.share together, and show how they divide one guarantee."""
     found = split_plans(_plans(configs, date))
     if hold:
         _hold(found.plans)
@@ -201,14 +206,14 @@ def split(
             {"release": plan.release_id, "share": share, "epsilon": plan.guarantee.epsilon, "mu": plan.charge.mu}
             for plan, share in zip(found.plans, found.shares, strict=True)
         ]
-        print_json({"delta": privacy.delta, "together": together, "held": hold, "releases": rows})
+        print_json({"delta": privacy.delta, "epsilon": together, "reserved": hold, "releases": rows})
         return
     for plan, share in zip(found.plans, found.shares, strict=True):
         error = plan.answer.error_sentence()
         say(f"{plan.release_id}  share {share:g}, epsilon {plan.guarantee.epsilon:.4g}; {error}")
     print_rows([("Together", f"epsilon {together:.6g} of {privacy.epsilon:g} at delta {privacy.delta:g}")])
     if hold:
-        say("The budget of all of them is held; run each of them next.")
+        say("The budget of all of them is reserved; run each of them next.")
 
 
 def _hold(plans: tuple[Plan, ...]) -> None:
@@ -219,7 +224,9 @@ def _hold(plans: tuple[Plan, ...]) -> None:
         question = budgets.approval_needed(plan, ledger)
         # Where officers sign, whoever has not yet is asked for; a name can be typed for one run alone.
         if question is not None and signed_approval.approver(plan, ledger, None, question) is None:
-            raise NotApproved.because(question.text, "Run it with `blockveil run --approve NAME` instead of holding it")
+            raise NotApproved.because(
+                question.text, "Run it with `blockveil run --approve NAME` instead of reserving it"
+            )
     held = []
     try:
         for workspace in workspaces:
@@ -238,7 +245,7 @@ def price(
     epsilon: Annotated[float | None, typer.Option(help="Also state delta at this epsilon.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What a fixed series of events costs, certified: its epsilon at a delta, and the Gaussian that a budget books."""
+    """Show a certified cost of a fixed series of events: epsilon at a delta, and the Gaussian charge of a budget."""
     if not 0 < delta < 1:
         raise ConfigError(f"--delta is {delta:g}", "delta lies between 0 and 1", "Correct it")
     read = read_events(events)
@@ -274,9 +281,9 @@ def charge(
     date: Date = None,
     as_json: Json = False,
 ) -> None:
-    """Book a series of events that another tool draws, before it does: the whole series at once, for ever.
+    """Charge a series of events to the budget before another tool draws them: the whole series, for ever.
 
-    The config names the ledger and the budget. Under the same name and date the same events are booked once.
+    The config names the ledger and the budget. The same events of one name and date are charged once.
     """
     loaded, read = read_config(config), read_events(events)
     if not NAME.fullmatch(name):

@@ -29,9 +29,9 @@ Named = Annotated[
     str | None,
     typer.Argument(metavar="[RELEASE]", help="Release id (with --config), pointer or folder, or its address."),
 ]
-Config = Annotated[Path | None, typer.Option("--config", help="Config of the release: its ledger, and its budget.")]
+Config = Annotated[Path | None, typer.Option("--config", help="Config of the release, for its ledger and budget.")]
 Since = Annotated[str | None, typer.Option("--since", help="First night, YYYY-MM-DD, of all releases of a budget.")]
-Until = Annotated[str | None, typer.Option("--until", help="Last night, likewise.")]
+Until = Annotated[str | None, typer.Option("--until", help="Last night, YYYY-MM-DD, of all releases of a budget.")]
 Sign = Annotated[
     str | None, typer.Option(help="env:NAME or file:PATH of the Ed25519 private key (PEM) of the ledger's keeper.")
 ]
@@ -47,9 +47,9 @@ def certificate(
     output: Output = None,
     as_json: Json = False,
 ) -> None:
-    """Write one page to print on a release, or on all of a period: what is promised, and how to check it without us.
+    """Write a printable page on a release, or on all of a period: what is promised, and how anybody can check it.
 
-    A release that does not verify, or of which the ledger says something else, gets none. Reads published values only.
+    A release that fails verification or contradicts the ledger gets no page. Reads published values only.
     """
     if output is not None and output.suffix != ".html":
         raise ConfigError(f'--output "{output}" does not end in .html', "A certificate is an HTML page", "Correct it")

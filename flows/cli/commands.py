@@ -60,12 +60,12 @@ _BOUNDS = CommandGroup(
 )
 
 _ADMIN = CommandGroup(
-    "After a disaster, and for a database's owner: statements that the ledger keeps, roles, and moving a ledger.",
+    "Recover a ledger after a loss, move it to another place, and manage the roles of its database.",
     {
         "void": CommandPlace("ledger_commands", "void"),
-        "restored": CommandPlace("restored_commands", "restored"),
+        "reconcile": CommandPlace("restored_commands", "restored"),
         "attest": CommandPlace("restored_commands", "attest"),
-        "lost-key": CommandPlace("restored_commands", "lost_key"),
+        "replace-key": CommandPlace("restored_commands", "lost_key"),
         "import": CommandPlace("ledger_commands", "import_"),
         "role": CommandPlace("ledger_commands", "role"),
     },
@@ -89,13 +89,13 @@ COMMANDS = {
     ),
     "public": Listed(
         BEGIN,
-        "Make what configs name from paid-for releases or public lists: bounds, shapes, directions and weights.",
+        "Make files that configs name (bounds, shapes, directions, weights) from charged releases or public lists.",
         {
             "bounds": _BOUNDS,
             "shape": CommandPlace("shape_command", "shape"),
             "shape-of-list": CommandPlace("shape_command", "shape_of_list"),
             "directions": CommandPlace("directions_command", "directions"),
-            "leading": CommandPlace("leading_command", "leading"),
+            "eigenpairs": CommandPlace("leading_command", "leading"),
             "weights": CommandPlace("step_command", "start"),
             "step": CommandPlace("step_command", "step"),
         },
@@ -123,7 +123,7 @@ COMMANDS = {
     ),
     "export": Listed(
         READ,
-        "Write a release for other programs and people: its numbers, a certificate, pages of all, a public record.",
+        "Write the numbers of a release, a certificate, a site of all releases, or a record for a public registry.",
         {
             "data": CommandPlace("export_command", "export"),
             "certificate": CommandPlace("certificate_command", "certificate"),
@@ -133,7 +133,7 @@ COMMANDS = {
     ),
     "verify": Listed(
         CHECK,
-        "Check releases by themselves: content, promise, noise and unit. Asks no ledger, config or server.",
+        "Check the content, promise, noise and unit of releases. Needs no ledger, config or server.",
         CommandPlace("verify_command", "verify_releases"),
     ),
     "audit": Listed(
@@ -144,7 +144,7 @@ COMMANDS = {
     ),
     "study": Listed(
         CHECK,
-        "List the mechanisms, and study those that no config can release: claims, true losses, draws on public data.",
+        "List the mechanisms, and compare what published ones claim with what holds, with draws on public data.",
         {
             "mechanisms": CommandPlace("mechanisms_command", "mechanisms"),
             "r1smg": CommandPlace("study_commands", "r1smg"),
@@ -158,7 +158,7 @@ COMMANDS = {
     ),
     "ledger": Listed(
         OPERATE,
-        "Grant budgets, see what is left of them, and read, approve, verify and correct what the ledger holds.",
+        "Grant budgets, show what remains of them, and read, approve, verify and correct the ledger.",
         {
             "grant": CommandPlace("budget_commands", "grant"),
             "budget": CommandPlace("budget_commands", "budget"),

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 Config = Annotated[Path, typer.Argument(help="Config file of a release, TOML.", show_default=False)]
-Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today where it is not given.")]
+Date = Annotated[str | None, typer.Option("--date", help="Logical date, YYYY-MM-DD; today by default.")]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", help="Override, section.key=value; may be given several times.")
+    list[str] | None, typer.Option("--set", help="Override one key of the config, section.key=value; may be repeated.")
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document for programs, and nothing else, to standard output.")
@@ -194,7 +194,7 @@ def print_failure(text: str, code: int) -> None:
         The exit code.
     """
     if not _printed:
-        print_json({"failed": text, "exit_code": code})
+        print_json({"error": text, "exit_code": code})
 
 
 def print_json(content: Any) -> None:

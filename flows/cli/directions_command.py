@@ -16,7 +16,7 @@ Output = Annotated[Path, typer.Option(help="New .npy file for the matrix, one di
 
 
 def directions(release: Release, output: Output, as_json: Json = False) -> None:
-    """Write the principal directions of a release, for mvg and mvg-exact. Public: the release was paid for."""
+    """Write the principal directions of a release, for mvg and mvg-exact. Costs no privacy."""
     from blockveil.pipeline.public import noise_directions
 
     found = noise_directions.principal_directions(release)

@@ -17,10 +17,8 @@ def disclose(
         Path,
         typer.Option(help="The curator's file, which docs/how-to/disclose.md shows.", show_default=False),
     ],
-    tier: Annotated[int, typer.Option(min=1, max=3, help="How much it states: 3 has no blanks.")] = 3,
-    output: Annotated[
-        Path | None, typer.Option(help="File (.yaml) to write; the terminal where it is not given.")
-    ] = None,
+    tier: Annotated[int, typer.Option(min=1, max=3, help="Tier of the record; tier 3 leaves nothing blank.")] = 3,
+    output: Annotated[Path | None, typer.Option(help="File (.yaml) to write; standard output by default.")] = None,
     as_json: Json = False,
 ) -> None:
     """Write the record of a deployment for the OpenDP registry: from plan, ledger, newest release and its curator.

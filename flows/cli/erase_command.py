@@ -16,7 +16,7 @@ Units = Annotated[
     Path,
     typer.Argument(
         metavar="UNITS",
-        help="File with an identifier a line, as the source names units; - for standard input.",
+        help="File with one identifier on each line, as the source names units; - for standard input.",
         show_default=False,
     ),
 ]
@@ -27,15 +27,16 @@ Releases = Annotated[
     typer.Option(
         "--release",
         metavar="CONFIG",
-        help="Config of a release that reads a copy of the store; may be repeated. Others are known.",
+        help="Config of a release that reads a copy of the store; may be repeated. Releases of this store are known.",
         show_default=False,
     ),
 ]
 Gone = Annotated[
     list[str] | None,
     typer.Option(
+        "--deleted-store",
         metavar="PATH",
-        help="Config of a release, or other store of its ledger, that is gone for good; may be repeated.",
+        help="Store of the ledger that no longer exists, or the config of a release that read it; may be repeated.",
         show_default=False,
     ),
 ]

@@ -26,7 +26,7 @@ Form = Annotated[
 Output = Annotated[
     Path, typer.Option("--output", help="New folder, or new file of netcdf, onnx or npz.", show_default=False)
 ]
-Config = Annotated[Path | None, typer.Option("--config", help="Config of the release: where release ids are found.")]
+Config = Annotated[Path | None, typer.Option("--config", help="Config of the release, to find a release id.")]
 
 
 def export(release: Named, form: Form, output: Output, config: Config = None, as_json: Json = False) -> None:

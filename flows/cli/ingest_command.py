@@ -16,10 +16,10 @@ Before = Annotated[
     str | None,
     typer.Option(
         "--before",
-        help="Of a table with source.arrival, read the dates before this one, YYYY-MM-DD; today where it is not given.",
+        help="With source.arrival, read the dates before this one, YYYY-MM-DD; today by default.",
     ),
 ]
-Discard = Annotated[bool, typer.Option("--discard", help="Only remove what an unfinished ingest left.")]
+Discard = Annotated[bool, typer.Option("--discard", help="Remove what an unfinished ingest left, and do nothing else.")]
 
 
 def ingest(config: Config, before: Before = None, discard: Discard = False, as_json: Json = False) -> None:

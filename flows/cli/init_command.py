@@ -25,7 +25,7 @@ from blockveil.pipeline.scaffold.written_folder import write
 
 GuessedRows = Annotated[
     int | None,
-    typer.Option("--rows", min=1, help="A guess of the number of records, to say how exact the release would be."),
+    typer.Option("--rows", min=1, help="Assumed number of records, to predict how exact the release would be."),
 ]
 _OF_ALL = ("target", "directions", "ways")
 """Answers that are about all columns together."""
@@ -40,16 +40,16 @@ def init(
         ),
     ] = None,
     answers: Annotated[
-        Path | None, typer.Option("--answers", help="File of answers, TOML; only what it leaves open is asked.")
+        Path | None, typer.Option("--answers", help="File of answers, TOML; only the remaining questions are asked.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: every answer is in the file.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", help="Folder to write; named after the source where it is not given.")
+        Path | None, typer.Option("--output", help="Folder to write; named after the source by default.")
     ] = None,
     rows: GuessedRows = None,
     new_budget: Annotated[
         str | None,
-        typer.Option(help="Why people whose source another folder reads get a second budget; kept in its ledger."),
+        typer.Option(help="Why people whose records another ledger pays for get a second budget; kept in the ledger."),
     ] = None,
     date: Date = None,
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""``blockveil public leading``: the leading directions of a released matrix of any size."""
+"""``blockveil public eigenpairs``: the leading directions of a released matrix of any size."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Named = Annotated[
         metavar="RELEASE", help="Release id (with --config), pointer or folder, or its address.", show_default=False
     ),
 ]
-Count = Annotated[int, typer.Option("--count", help="How many directions, at most 500.")]
+Count = Annotated[int, typer.Option("--count", help="Number of eigenvalues and directions, at most 500.")]
 Output = Annotated[
     Path | None,
     typer.Option("--output", help="New .npz file: eigenvalues, directions, and the factor F of the matrix F F'."),
 ]
 Picture = Annotated[Path | None, typer.Option("--picture", help="New .svg file: eigenvalues beside the noise floor.")]
-Config = Annotated[Path | None, typer.Option("--config", help="Config of the release: where release ids are found.")]
+Config = Annotated[Path | None, typer.Option("--config", help="Config of the release, to find a release id.")]
 
 
 def leading(
@@ -34,7 +34,7 @@ def leading(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show the leading eigenvalues of a released covariance or second moment of any size beside what noise gives."""
+    """Show the largest eigenvalues of a released covariance or second moment of any size, and the noise floor."""
     for option, place, ending in (("--output", output, ".npz"), ("--picture", picture, ".svg")):
         if place is None:
             continue
@@ -50,7 +50,7 @@ def leading(
     from blockveil.pipeline.report.papers import CARD
 
     opened = open_(named_release(release, None if config is None else read_config(config)))
-    found = opened.leading(count)
+    found = opened.eigenpairs(count)
     files = []
     if output is not None:
         found.save(output)

@@ -49,11 +49,11 @@ def show(
     since: Annotated[str | None, typer.Option(help="First day, YYYY-MM-DD, UTC.")] = None,
     until: Annotated[str | None, typer.Option(help="Last day, YYYY-MM-DD, UTC.")] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Also entries that move no budget: committed and released.")
+        bool, typer.Option("--all", help="Also entries that change no budget: COMMITTED and RELEASED.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print a statement: what each release cost, what its data set had spent then, and what a guess reached with it."""
+    """Print a statement: the cost of each release, the total so far, and the bound on a guess about one unit."""
     days = Days(*parse_period(("--since", since), ("--until", until)))
     entries = open_ledger(config, ledger).history(dataset)
     lines = statement(entries, dataset=dataset, release=release, days=days, every_entry=every)
@@ -103,7 +103,7 @@ def verify(
     config: AnyConfig = None,
     ledger: Address = None,
     head: Annotated[
-        str | None, typer.Option(help="Head kept elsewhere, a file or its hash; finds rows that were cut off.")
+        str | None, typer.Option(help="Head kept elsewhere, a file or its hash; detects removed rows.")
     ] = None,
     key: Annotated[
         str | None, typer.Option(help="env:NAME or file:PATH of the public key or secret of a signed head.")
@@ -174,10 +174,10 @@ def head_(
     sign: Annotated[
         str | None, typer.Option(help="env:NAME or file:PATH of an Ed25519 private key (PEM) or of a secret for HMAC.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
+    output: Annotated[Path | None, typer.Option(help="File to write; standard output by default.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the last row's number, hash and time, signed where a key is given; keep it where the ledger is not."""
+    """Print the number, hash and time of the last row, signed with --sign; keep it apart from the ledger."""
     found = open_ledger(config, ledger).head()
     if sign is not None:
         found = found.signed(read_secret("--sign", sign, Path.cwd()))
@@ -194,10 +194,10 @@ def prove(
     sign: Annotated[
         str | None, typer.Option(help="env:NAME or file:PATH of the Ed25519 private key (PEM) of the ledger's keeper.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
+    output: Annotated[Path | None, typer.Option(help="File to write; standard output by default.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print a proof that a release was paid for and not withdrawn by now, for readers without the ledger."""
+    """Print a proof that a release was charged and is not withdrawn so far, for readers without the ledger."""
     found = Ledger(read_config(config).ledger_url).proof(release_id)
     if sign is not None:
         found = replace(found, head=found.head.signed(read_secret("--sign", sign, Path.cwd())))
@@ -215,10 +215,12 @@ def export(
         Literal["jsonl", "csv", "openlineage"],
         typer.Option("--format", help="Form of the export; openlineage: a run event a line, without anything private."),
     ] = "jsonl",
-    output: Annotated[Path | None, typer.Option(help="File to write; the terminal where it is not given.")] = None,
+    output: Annotated[Path | None, typer.Option(help="File to write; standard output by default.")] = None,
     close_for: Annotated[
         str | None,
-        typer.Option(help="Close this ledger first, for it goes on there: a path, sqlite:///path, or env:NAME."),
+        typer.Option(
+            help="Close this ledger first; it continues at this address: a path, sqlite:///path, or env:NAME."
+        ),
     ] = None,
 ) -> None:
     """Write all entries. They hold data fingerprints: keep the export as private as the ledger."""
@@ -257,7 +259,9 @@ def import_(
     ledger: Address = None,
     head: Annotated[str | None, typer.Option(help="Head kept elsewhere, a file or its hash.")] = None,
     key: Annotated[str | None, typer.Option(help="env:NAME or file:PATH of the key of a signed head.")] = None,
-    as_copy: Annotated[bool, typer.Option("--as-copy", help="A copy for reading, in which nothing is spent.")] = False,
+    as_copy: Annotated[
+        bool, typer.Option("--as-copy", help="Import as a read-only copy, which can spend nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make a new ledger of an export, after its whole chain was verified; also the way from SQLite to PostgreSQL.

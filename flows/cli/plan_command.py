@@ -34,26 +34,26 @@ Measure = Annotated[
     bool, typer.Option("--measure", help="Measure this machine for a second, to predict the time on it.")
 ]
 GuessedRows = Annotated[
-    int | None, typer.Option("--rows", help="A guess of the number of records, to say how exact the release would be.")
+    int | None, typer.Option("--rows", help="Assumed number of records, to predict how exact the release would be.")
 ]
 Correlation = Annotated[
-    float, typer.Option("--correlation", help="What neighbouring features are supposed to correlate by, 0 to below 1.")
+    float, typer.Option("--correlation", help="Assumed correlation of neighbouring features, 0 to below 1.")
 ]
 Spread = Annotated[
     float,
-    typer.Option(
-        "--spread", help="The supposed standard deviation of a feature, as a share of the width of its bounds."
-    ),
+    typer.Option("--spread", help="Assumed standard deviation of a feature, as a share of the width of its bounds."),
 ]
-Options = Annotated[bool, typer.Option("--options", help="Show all that would give less noise, each with its price.")]
-Preview = Annotated[bool, typer.Option("--preview", help="Release simulated records in memory, and show both.")]
+Options = Annotated[
+    bool, typer.Option("--options", help="Show every change of the config that lowers the noise, with its price.")
+]
+Preview = Annotated[
+    bool, typer.Option("--preview", help="Release simulated records in memory, and show them beside their release.")
+]
 Target = Annotated[
     str | None,
-    typer.Option(
-        "--target", help='What reaches an accuracy, such as "correlation 0.05" or "directions 3"; with --rows.'
-    ),
+    typer.Option("--target", help='Accuracy to reach, such as "correlation 0.05" or "directions 3"; needs --rows.'),
 ]
-Html = Annotated[Path | None, typer.Option("--html", help="Write the plan with a preview as this HTML page.")]
+Html = Annotated[Path | None, typer.Option("--html", help="HTML page to write, with the plan and a preview.")]
 
 
 def plan(
@@ -72,8 +72,8 @@ def plan(
 ) -> None:
     """Show what a release would cost and how exact it would be. Reads no data and spends nothing.
 
-    Where the store is there, what it says of its records is looked at: a release that would be refused for it is
-    refused here. What is supposed of the records, such as their number, is for display alone.
+    If the store exists, its metadata are checked too: what would refuse the release refuses the plan. Assumptions about
+    the records, such as their number, change what is displayed and nothing else.
     """
     if html is not None:
         _check_place(html)

@@ -31,7 +31,7 @@ Named = Annotated[
 ]
 Against = Annotated[str | None, typer.Option("--against", help="Another night to compare it with.")]
 Config = Annotated[
-    Path | None, typer.Option("--config", help="Config of the release: where release ids are found, and its budget.")
+    Path | None, typer.Option("--config", help="Config of the release, to find a release id and to show its budget.")
 ]
 Output = Annotated[Path | None, typer.Option("--output", help="Page to write, .html; beside the release otherwise.")]
 

@@ -1,4 +1,4 @@
-"""``blockveil ledger admin restored``, ``attest`` and ``lost-key``: what an operator states of a ledger."""
+"""``blockveil ledger admin reconcile``, ``attest`` and ``replace-key``: what an operator states of a ledger."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def restored(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say that an older copy of the ledger was put back: book what it lacks, and end the series that were open.
+    """Reconcile a ledger that was restored from an older copy: book what it lacks, and end its open series.
 
-    What this account has committed on this machine is known, and booked exactly. Run it on each machine that refuses.
+    Charges that this account committed on this machine are booked exactly. Run it on each machine that refuses.
     """
     from blockveil.pipeline.releases.put_back import state_restored
 
@@ -46,7 +46,7 @@ def attest(
     ledger: Address = None,
     as_json: Json = False,
 ) -> None:
-    """Say that no older copy of the ledger was put back, where this account goes on with it on a new machine.
+    """Attest that no older copy of the ledger was restored, when this account continues on a new machine.
 
     The ledger keeps who says so, and why.
     """
@@ -62,13 +62,15 @@ def lost_key(
     why: Annotated[str, typer.Option(help="What happened to it, in one line.", show_default=False)],
     gone: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="Store of the ledger that is gone for good; may be repeated."),
+        typer.Option(
+            "--deleted-store", metavar="PATH", help="Store of the ledger that no longer exists; may be repeated."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """State that the key of the ledger's digests of records was lost, and go on under a new one.
+    """Replace the lost key of the ledger's digests of records.
 
-    Series that were begun end, unfinished nights are never drawn, and the ledger keeps who says so.
+    Open series end, unfinished nights are never released, and the ledger keeps who says so and why.
     """
     from blockveil.pipeline.releases.lost_key import replace_lost_key
 

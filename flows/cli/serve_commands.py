@@ -16,17 +16,21 @@ from blockveil.flows.service.server import ServerFailed
 Folder = Annotated[
     Path, typer.Argument(help="Folder of reviewed configs with its deployments.toml, or that file.", show_default=True)
 ]
-Host = Annotated[str, typer.Option(help="Address that the server listens at; keep it on this machine.")]
-Port = Annotated[int, typer.Option(help="Port that the server listens at.", min=1, max=65535)]
+Host = Annotated[str, typer.Option(help="Address to listen on; keep it local to this machine.")]
+Port = Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)]
 SitePort = Annotated[
     int | None, typer.Option(help="Port of the site of releases; the next one by default.", min=1, max=65535)
 ]
-MetricsPort = Annotated[int, typer.Option(help="Port to answer at.", min=1, max=65535)]
-ShowToken = Annotated[bool, typer.Option("--show-token", help="Print the token that a scrape must show, and end.")]
-KeepDays = Annotated[int, typer.Option(help="Number of days whose logical dates are kept.", min=1)]
-Since = Annotated[str | None, typer.Option(help="First night to look at; by default the one after the newest release.")]
-ShowLogin = Annotated[bool, typer.Option("--show-login", help="Print the login of the server of this home, and end.")]
-Apply = Annotated[bool, typer.Option("--apply", help="Do it; without this, only show what would be done.")]
+MetricsPort = Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)]
+ShowToken = Annotated[bool, typer.Option("--show-token", help="Print the bearer token of scrapes, and exit.")]
+KeepDays = Annotated[int, typer.Option(help="Keep the releases of this many days.", min=1)]
+Since = Annotated[
+    str | None, typer.Option(help="First night to consider; by default the one after the newest release.")
+]
+ShowLogin = Annotated[
+    bool, typer.Option("--show-login", help="Print the login of the server of this Prefect home, and exit.")
+]
+Apply = Annotated[bool, typer.Option("--apply", help="Do it; without this option, only show what would be done.")]
 
 
 def serve(
@@ -114,7 +118,7 @@ def prune(
     if apply:
         retention.prune(old)
     if as_json:
-        print_json({"removed": apply, "releases": [{"release": each.release_id, "bytes": each.size} for each in old]})
+        print_json({"applied": apply, "releases": [{"release": each.release_id, "bytes": each.size} for each in old]})
         return
     done = "removed" if apply else "would be removed; --apply does it"
     say(f"{len(old)} releases, {sum(each.size for each in old) / 2**20:,.1f} MiB, {done}")
@@ -135,7 +139,7 @@ def catch_up(
     first = None if since is None else parse_date(since)
     found = recovery.catch_up_nights(load_deployments(configs), first, datetime.now(UTC), apply)
     if as_json:
-        print_json({"started": apply, "nights": found})
+        print_json({"applied": apply, "nights": found})
         return
     for night in found:
         say(f"{night.config} {night.night}: {night.why}; {night.cost} ({night.note})")

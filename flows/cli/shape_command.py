@@ -14,25 +14,27 @@ Release = Annotated[Path, typer.Argument(help="Folder of a published covariance 
 Output = Annotated[Path, typer.Option(help="New .npy file for the matrix of the ellipsoid.")]
 Headroom = Annotated[
     float,
-    typer.Option(help="Largest admissible distance of a record, in typical distances; what is beyond is clipped."),
+    typer.Option(
+        help="Largest distance of a record from the centre, in typical distances; records beyond are clipped."
+    ),
 ]
 
 
 Floor = Annotated[
     float,
     typer.Option(
-        help="Eigenvalues of the release below this share of the largest are raised to it, 1e-12 to 1: noise of the "
-        "release hides smaller ones. Lower it for a precise release of a steep spectrum."
+        help="Smallest eigenvalue as a share of the largest, 1e-12 to 1; smaller ones are raised to it, because noise "
+        "hides them. Lower it for a precise release of a steep spectrum."
     ),
 ]
 
 List = Annotated[
     Path,
-    typer.Argument(help="Public list of all records that there can be: .npy, or .csv with names above the numbers."),
+    typer.Argument(help="Public list of all possible records: .npy, or .csv with a header line."),
 ]
 Origin = Annotated[
     Literal["midpoint", "mean", "zero"],
-    typer.Option(help="Centre of the ellipsoid, from the list: moments are taken about it."),
+    typer.Option(help="Centre of the ellipsoid and origin of the moments, from the list."),
 ]
 
 
@@ -43,7 +45,7 @@ def shape(
     floor: Floor = FLOOR,
     as_json: Json = False,
 ) -> None:
-    """Write the ellipsoid of least noise for records like those of a release. Public: the release was paid for."""
+    """Write the ellipsoid with the least noise for records like those of a release. Costs no privacy."""
     from blockveil.pipeline.public import shaping
 
     found = shaping.adapted_shape(release, headroom, floor)
@@ -52,7 +54,7 @@ def shape(
 
 
 def shape_of_list(records: List, output: Output, origin: Origin = "midpoint", as_json: Json = False) -> None:
-    """Write the ellipsoid of least noise that holds a public list of records, such as a price list or a code book."""
+    """Write the ellipsoid with the least noise that contains a public list of records, such as a price list."""
     from blockveil.pipeline.public import listed, shaping
 
     found = listed.shape_of_list(records, origin)

@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 Source = Annotated[
     Path,
-    typer.Argument(
-        metavar="CONFIGS", help="Folder of configs, which name releases and ledgers; or a folder of releases alone."
-    ),
+    typer.Argument(metavar="CONFIGS", help="Folder of configs, or folder of releases alone."),
 ]
 Output = Annotated[
-    Path, typer.Option("--output", help="Place of the site: a link to its pages, replaced at once.", show_default=False)
+    Path, typer.Option("--output", help="Symbolic link to the pages, replaced atomically.", show_default=False)
 ]
 
 
@@ -46,7 +44,7 @@ def site(
 ) -> None:
     """Write pages of all releases: findings, budgets, nights left, and what changed since the night before.
 
-    They are made of published values and of what is public in ledgers, and load nothing from elsewhere.
+    The pages hold published values and public parts of ledgers alone, and load nothing from elsewhere.
     """
     from blockveil.flows.base import code
     from blockveil.pipeline.report.release_site import make_site

@@ -12,8 +12,8 @@ from blockveil.flows.cli.common import Json, print_json, print_rows
 Release = Annotated[Path, typer.Argument(help="Pointer or folder of a release of gradients.", show_default=False)]
 Output = Annotated[Path, typer.Option(help="New .npz file for the weights.", show_default=False)]
 Examples = Annotated[float, typer.Option(help="Public number of examples to divide by.", show_default=False)]
-Rate = Annotated[float, typer.Option(help="Length of the step.", show_default=False)]
-Before = Annotated[Path | None, typer.Option("--weights", help="Weights it was taken at; zeros where not given.")]
+Rate = Annotated[float, typer.Option("--learning-rate", help="Length of the step.", show_default=False)]
+Before = Annotated[Path | None, typer.Option("--weights", help="Weights of the gradient; zeros by default.")]
 
 
 def step(
@@ -37,11 +37,11 @@ def start(
     outputs: Annotated[int, typer.Option(min=1, help="Number of outputs.", show_default=False)],
     seed: Annotated[int, typer.Option(help="Public seed.", show_default=False)],
     hidden: Annotated[
-        list[int] | None, typer.Option(min=1, help="Number of hidden units; given several times, of each hidden layer.")
+        list[int] | None, typer.Option(min=1, help="Units of a hidden layer; once for each hidden layer.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write random weights to begin training with."""
+    """Write random weights with which training starts."""
     from blockveil.pipeline.questions import weights
 
     found = weights.random(weights.shapes(inputs + 1, hidden or (), outputs), seed)

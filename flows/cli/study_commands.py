@@ -139,9 +139,9 @@ def imgm(
 def sampled(
     epsilon: Epsilon,
     delta: Delta,
-    rate: Annotated[float, typer.Option(help="Probability that a step sees a record.")],
-    epochs: Annotated[float, typer.Option(help="Number of steps times the rate.")],
-    slack: Annotated[float, typer.Option(help="Part of delta that composition takes.")],
+    rate: Annotated[float, typer.Option("--sampling-probability", help="Probability of a record to be in a step.")],
+    epochs: Annotated[float, typer.Option(help="Number of steps times the sampling probability.")],
+    slack: Annotated[float, typer.Option(help="Part of delta for the composition theorem.")],
     as_json: Json = False,
 ) -> None:
     """Steps that see sampled records: what R1SMG and IMGM claim for them, and what is proven."""
@@ -152,12 +152,15 @@ def trained(
     data: Annotated[Path, typer.Option(help="Public records, .npz with X and y (codes of classes).")],
     epsilon: Epsilon,
     delta: Delta,
-    rate: Annotated[float, typer.Option(help="Probability that a step sees a record.", min=1e-6, max=1.0)],
-    epochs: Annotated[float, typer.Option(help="Number of steps times the rate.", min=1e-6, max=1e4)],
-    slack: Annotated[float, typer.Option(help="Part of delta that composition takes, for R1SMG.")],
-    clip: Annotated[float, typer.Option(help="Largest norm of a gradient.", min=1e-9)] = 1.0,
-    length: Annotated[float, typer.Option(help="Length of a step.", min=1e-9)] = 2.0,
-    seeds: Annotated[int, typer.Option(help="How often to train with each noise.", min=1, max=100)] = 1,
+    rate: Annotated[
+        float,
+        typer.Option("--sampling-probability", help="Probability of a record to be in a step.", min=1e-6, max=1.0),
+    ],
+    epochs: Annotated[float, typer.Option(help="Number of steps times the sampling probability.", min=1e-6, max=1e4)],
+    slack: Annotated[float, typer.Option(help="Part of delta for the composition theorem, for R1SMG.")],
+    clip: Annotated[float, typer.Option("--clipping-norm", help="Largest norm of a gradient.", min=1e-9)] = 1.0,
+    length: Annotated[float, typer.Option("--learning-rate", help="Length of a step.", min=1e-9)] = 2.0,
+    seeds: Annotated[int, typer.Option(help="Number of trainings with each noise.", min=1, max=100)] = 1,
     as_json: Json = False,
 ) -> None:
     """Training as R1SMG and IMGM (type I and II) describe it: how well it learns, and what really holds."""

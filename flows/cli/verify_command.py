@@ -41,7 +41,8 @@ Key = Annotated[
 
 
 Proofs = Annotated[
-    list[Path] | None, typer.Option("--proof", help="What `blockveil ledger prove` wrote for one of the releases.")
+    list[Path] | None,
+    typer.Option("--proof", help="Proof that `blockveil ledger prove` wrote for one of the releases."),
 ]
 LedgerKey = Annotated[
     str | None, typer.Option(help="env:NAME or file:PATH of the Ed25519 public key that signed the proofs.")
@@ -63,7 +64,7 @@ def verify_releases(
     officer: Officers = None,
     as_json: Json = False,
 ) -> None:
-    """Check releases by themselves: content, promise, noise and unit. Asks no ledger, config or server.
+    """Check the content, promise, noise and unit of releases. Needs no ledger, config or server.
 
     With a key, each must be signed with it. With proofs, their entries must stand in a ledger and not be withdrawn.
     With officers, one of them must have signed the approval of each.

@@ -19,7 +19,7 @@ from blockveil.pipeline.scaffold.written_folder import write
 
 
 @dataclass(frozen=True, eq=False)
-class BegunRelease:
+class ReleaseFolder:
     """The folder of a first release; it prints its plan and what to do next.
 
     Attributes
@@ -32,7 +32,7 @@ class BegunRelease:
 
     folder: Path
     commands: tuple[tuple[str, str], ...]
-    made: FirstRelease = field(repr=False)
+    first_release: FirstRelease = field(repr=False)
 
     @property
     def config(self) -> Path:
@@ -42,7 +42,12 @@ class BegunRelease:
     @property
     def _rows(self) -> list[tuple[str, str]]:
         steps = [("Next", f"{command}   # {why}") for command, why in self.commands]
-        return [*self.made.budget, *self.made.understood, *summary.describe(self.made.plan, None), *steps]
+        return [
+            *self.first_release.budget,
+            *self.first_release.understood,
+            *summary.describe(self.first_release.plan, None),
+            *steps,
+        ]
 
     def __str__(self) -> str:
         """Plan of the first night, and what to do next."""
@@ -63,7 +68,7 @@ def init(
     date: day | str | None = None,
     new_budget: str | None = None,
     **given: Any,
-) -> BegunRelease:
+) -> ReleaseFolder:
     """Write the configs of a first release. Reads the names of the columns and nothing else.
 
     Parameters
@@ -84,7 +89,7 @@ def init(
 
     Returns
     -------
-    BegunRelease
+    ReleaseFolder
         Prints the plan of the first night and the commands that come next.
 
     Raises
@@ -113,4 +118,4 @@ def init(
     )
     made = compose(begun, begun.given)
     write(made)
-    return BegunRelease(made.folder, made.commands, made)
+    return ReleaseFolder(made.folder, made.commands, made)

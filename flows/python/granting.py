@@ -28,35 +28,35 @@ class BudgetForecast:
 
     Parameters
     ----------
-    found
+    forecast
         The forecast.
     """
 
-    def __init__(self, found: Forecast) -> None:
-        self.found = found
+    def __init__(self, forecast: Forecast) -> None:
+        self.forecast = forecast
 
     @property
     def nights_left(self) -> int:
         """Nights that still fit."""
-        return self.found.nights_left
+        return self.forecast.nights_left
 
     @property
     def rows(self) -> tuple[tuple[str, str], ...]:
         """What it says: (what, value) as text."""
-        return tuple(ahead.lines(self.found))
+        return tuple(ahead.lines(self.forecast))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; the same as ``blockveil ledger forecast --json``."""
-        return self.found.plain()
+        return self.forecast.plain()
 
     def __str__(self) -> str:
         """Lines of the forecast."""
-        return as_text(f"Forecast of '{self.found.dataset}'", self.rows)
+        return as_text(f"Forecast of '{self.forecast.dataset}'", self.rows)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return as_page_part(f"Forecast of '{self.found.dataset}'", self.rows)
+        return as_page_part(f"Forecast of '{self.forecast.dataset}'", self.rows)
 
 
 class BudgetOfConfig:
@@ -97,9 +97,9 @@ class BudgetOfConfig:
         return self._require().spent_epsilon
 
     @property
-    def left_epsilon(self) -> float:
+    def remaining_epsilon(self) -> float:
         """Epsilon that one more release may take, at the budget's delta; epsilons of several do not simply add up."""
-        return self._require().left_epsilon
+        return self._require().remaining_epsilon
 
     @property
     def nights_left(self) -> int | None:
@@ -124,7 +124,7 @@ class BudgetOfConfig:
         reserve: float | None = None,
         slack: float | None = None,
         accountant: str | None = None,
-        per: Sequence[str] | None = None,
+        periods: Sequence[str] | None = None,
         after_loss: str | None = None,
         by: str | None = None,
         why: str | None = None,
@@ -141,8 +141,8 @@ class BudgetOfConfig:
             Share of delta that is kept for failures and for distances of samplers.
         accountant
             What adds up: ``gaussian`` (mu squared) or ``zcdp`` (rho).
-        per
-            Epsilon of periods besides, such as ``["month:0.5"]``; an empty list lifts them.
+        periods
+            Caps on epsilon in periods besides, such as ``["month:0.5"]``; an empty list lifts them.
         after_loss
             Why a budget is granted although the ledger has forgotten releases; kept for ever.
         by, why
@@ -172,7 +172,7 @@ class BudgetOfConfig:
             reserve=reserve,
             slack=slack,
             accountant=None if accountant is None else _accountant(accountant),
-            periods=None if per is None else parse_periods(list(per)),
+            periods=None if periods is None else parse_periods(list(periods)),
             after_loss=after_loss,
             granted_by=named_grant(by, why, self._loaded.config.output.new_budget),
         )
@@ -215,7 +215,7 @@ class BudgetOfConfig:
             "releases": status.charges,
             "spent_share": status.used,
             "spent_epsilon": status.spent_epsilon,
-            "left_epsilon": status.left_epsilon,
+            "remaining_epsilon": status.remaining_epsilon,
             "nights_left": self.nights_left,
         }
 

@@ -66,7 +66,7 @@ def erase(
     /,
     *,
     releases: Sequence[str | os.PathLike[str]] = (),
-    gone: Sequence[str] = (),
+    deleted_stores: Sequence[str] = (),
 ) -> Path:
     """Remove all rows of units from a store that grows, and all that an unfinished ingest left. Spends nothing.
 
@@ -80,7 +80,7 @@ def erase(
         Identifiers as the source has them: whole numbers or texts.
     releases
         Configs of releases that read a copy of the store; others are known.
-    gone
+    deleted_stores
         Paths of configs of releases, and of other stores of their ledgers, that are gone for good.
 
     Returns
@@ -101,6 +101,6 @@ def erase(
         A night that began with records of the units is unfinished, or a ledger cannot be reached.
     """
     loaded = load_ingest(config)
-    ledgers = ReleaseLedgers([Path(one) for one in releases], gone)
+    ledgers = ReleaseLedgers([Path(one) for one in releases], deleted_stores)
     erasing.erase(ingest_run.look(loaded, needed=False), units, lambda *_: None, ledgers)
     return loaded.target

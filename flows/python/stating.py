@@ -26,7 +26,7 @@ class LedgerOfConfig:
     def __init__(self, loaded: LoadedConfig) -> None:
         self._loaded = loaded
 
-    def restored(self, since: datetime | str | None = None) -> Restored:
+    def reconcile(self, since: datetime | str | None = None) -> Restored:
         """State that an older copy was put back: book what it lacks, and end the series that were open.
 
         Parameters
@@ -68,14 +68,14 @@ class LedgerOfConfig:
         """
         return put_back.attest(Ledger(self._loaded.ledger_url), by, why)
 
-    def lost_key(self, *, by: str, why: str, gone: Sequence[str] = ()) -> KeyReplacement:
+    def replace_key(self, *, by: str, why: str, deleted_stores: Sequence[str] = ()) -> KeyReplacement:
         """State that the key of the ledger's digests of records was lost, and go on under a new one.
 
         Parameters
         ----------
         by, why
             Who states it, and what happened: a line each.
-        gone
+        deleted_stores
             Paths of stores of the ledger that are gone for good.
 
         Returns
@@ -90,7 +90,7 @@ class LedgerOfConfig:
         StoreError
             A store of the ledger, or the key store, cannot be read.
         """
-        return replace_lost_key(self._loaded, by, why, gone)
+        return replace_lost_key(self._loaded, by, why, deleted_stores)
 
 
 def ledger(config: Given = None, /, **tables: Any) -> LedgerOfConfig:

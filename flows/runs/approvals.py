@@ -59,7 +59,7 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     question = steps.run("ask for approval", lambda: budgets.approval_needed(workspace.plan, workspace.ledger))
     if question is None:
         return None
-    signed = workspace.plan.config.approval.signed
+    signed = workspace.plan.config.approval.require_signature
     by = steps.run("look for a signature", lambda: _signer(workspace, question)) if signed else given
     if by is not None:
         return by

@@ -74,9 +74,9 @@ class Deployed:
         late = now - planned
         if late <= timedelta(minutes=night.grace_minutes):
             return None
-        if night.missed == "skip":
+        if night.missed_nights == "skip":
             return f"it starts {_hours(late)} late and missed nights are skipped"
-        if night.missed == "latest" and self._has_newer(night, planned, now):
+        if night.missed_nights == "latest" and self._has_newer(night, planned, now):
             return f"it starts {_hours(late)} late, a newer night is due, and only the latest is caught up"
         return None
 

@@ -53,12 +53,12 @@ def init(
     strictness: str,
     every: Every,
     unit_column: str,
-    rows_known: bool,
+    row_count_public: bool,
     until: date | None = None,
     unit: str | None = None,
     missing: Literal["drop", "refuse"] | None = None,
     unit_type: UnitType | None = None,
-    rows_of_each: str | None = None,
+    rows_per_unit: str | None = None,
     directions: int | None = None,
     target: str | None = None,
     ways: int | None = None,
@@ -77,12 +77,12 @@ def init(
         strictness: strict, usual, loose, or numbers such as `epsilon 1 delta 1e-7`, over all nights together.
         every: How often it is released.
         unit_column: The column that says whom a row is about, or `row` where each row is somebody of its own.
-        rows_known: Whether everybody may know the exact number of records.
+        row_count_public: Whether everybody may know the exact number of records.
         until: The last night; empty for a single one.
         unit: Who or what the release protects, such as "one patient"; empty to name it after its column.
         missing: What becomes of a record with a missing number; empty to drop it unless their number is public.
         unit_type: What that column holds, `whole` numbers or `text`; empty where each row is somebody of its own.
-        rows_of_each: At most how many rows of each are kept, or `average`.
+        rows_per_unit: At most how many rows of each are kept, or `average`.
         directions: How many principal directions.
         target: The column that a model predicts.
         ways: Of tables, how many columns each of them is over.
@@ -104,7 +104,7 @@ def _compose(words: dict[str, Any]) -> FirstRelease:
     source = SourceColumns("records.csv", "csv", pasted(str(words["names"])))
     values = {key: words[key] for key in _AS_GIVEN if words[key] is not None}
     values |= {"first": words["first"] or night.of_run(), "columns": column_lines(str(words["columns"]))}
-    for key in ("rows_of_each", "strictness"):
+    for key in ("rows_per_unit", "strictness"):
         if words[key] is not None:
             question = next(each for each in interview.DECISIONS if each.key == key)
             values |= question.read(str(words[key]))
@@ -117,8 +117,8 @@ def _compose(words: dict[str, Any]) -> FirstRelease:
 
 
 _AS_GIVEN = (
-    "dataset", "unit", "unit_column", "unit_type", "rows_at_most", "rows_known", "missing", "purpose", "directions",
-    "target", "ways", "examples", "every", "until", "timezone",
+    "dataset", "unit", "unit_column", "unit_type", "rows_at_most", "row_count_public", "missing", "purpose",
+    "directions", "target", "ways", "examples", "every", "until", "timezone",
 )  # fmt: skip
 
 

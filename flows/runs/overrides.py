@@ -2,7 +2,7 @@
 
 from blockveil.pipeline.config import ReleaseConfig
 
-RELEASE = ("compute", "cluster.kind", "cluster.workers", "cluster.threads_per_worker", "cluster.always")
+RELEASE = ("compute", "cluster.kind", "cluster.workers", "cluster.threads_per_worker", "cluster.always_start_workers")
 """Keys that a release on the command line may override: they change how it is computed, never a bit of it and never
 where.
 

@@ -245,7 +245,7 @@ class Alarms:
         """A newest release whose learned shape shortened more records than its config declares."""
         loaded = self._loaded.configs[night.config]
         shape, ledger = loaded.config.query.geometries.get("geometry"), Ledger(loaded.ledger_url)
-        if getattr(shape, "shortened_at_most", None) is None or not ledger.exists():
+        if getattr(shape, "clipped_share_at_most", None) is None or not ledger.exists():
             return
         charges = catch_up.charges_of(ledger, loaded.config.release)
         day = catch_up.last_released(charges, now.date() + timedelta(days=1))

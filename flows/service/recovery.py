@@ -196,7 +196,7 @@ def _due(
     taken = {night_of(run, night) for run in pages(client, runs)}
     if since is None:  # who asks for nights by their date wants those too that somebody has ended before
         taken |= _decided(client, deployment.id, night, after)
-    return catch_up.due([at.date() for at in scheduled], charges, taken - {None}, night.missed, fresh)
+    return catch_up.due([at.date() for at in scheduled], charges, taken - {None}, night.missed_nights, fresh)
 
 
 def _decided(client: SyncPrefectClient, deployment: UUID, night: NightSection, since: datetime) -> set[date | None]:

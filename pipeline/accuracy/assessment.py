@@ -123,12 +123,16 @@ class Assessment:
     def plain(self) -> dict[str, Any]:
         """The same as plain JSON values."""
         found: dict[str, Any] = {
-            "for": self.population.plain,
+            "population": self.population.plain,
             "confidence": 0.95,
             "errors": [error.plain for error in self.errors],
         }
         if self.pairs:
             found["correlations"] = [error.plain for error in self.pairs]
         if self.directions is not None:
-            found["directions"] = {"found": self.directions.found, "of": self.directions.of, "if": _SPECTRUM}
+            found["directions"] = {
+                "resolved": self.directions.found,
+                "total": self.directions.of,
+                "assumption": _SPECTRUM,
+            }
         return found

@@ -196,7 +196,7 @@ def _shared_nights(plan: Plan) -> Iterator[PricedChange]:
     nights = paid_by_promise(plan) or SHARED
     together, mechanism, kind = one_of(plan, nights), _shareable(plan.config), plan.config.query.kind
     # Gradients are a sum at one file of weights, and whoever trains moves the weights every night.
-    grows = kind in GROWING and kind != "gradients" and not plan.config.data.part_of
+    grows = kind in GROWING and kind != "gradients" and not plan.config.data.partition_by
     if together is None or mechanism is None or not grows or not 2 <= nights <= MOST_NIGHTS:
         return
     whole = with_section(together.loaded, "privacy", {"share": None})

@@ -140,7 +140,7 @@ class GoodEnough:
         if self.levers is not None:
             found["options"] = [lever.plain for lever in self.levers]
         if self.preview is not None:
-            found["preview"] = {"none": self.preview} if isinstance(self.preview, str) else self.preview.plain
+            found["preview"] = {"unavailable": self.preview} if isinstance(self.preview, str) else self.preview.plain
         if self.wanted is not None:
             found["target"] = self.wanted.plain
         return found

@@ -163,9 +163,9 @@ class WantedAnswer:
         return {
             "what": self.wanted.what,
             "amount": self.wanted.amount,
-            "reached": self.reached,
-            "enough": {way.key: way.value for way in self.ways},
-            **({"none_because": self.reason} if self.reason else {}),
+            "met": self.reached,
+            "options": {way.key: way.value for way in self.ways},
+            **({"reason": self.reason} if self.reason else {}),
         }
 
 

@@ -158,8 +158,8 @@ def _declared(release: Release) -> list[Any]:
 def _moments(release: Release) -> NightMoments:
     moments = moments_of(release.opened, _WHAT)
     taken = np.zeros(moments.features)
-    if "shortened_variance" in release.opened.arrays:
-        taken = np.asarray(release.array("shortened_variance"), np.float64)
+    if "clipped_variance" in release.opened.arrays:
+        taken = np.asarray(release.array("clipped_variance"), np.float64)
     day = date.fromisoformat(str(release.attributes["logical_date"])).toordinal()
     return NightMoments(day, moments, taken, _rounding(release, moments.features))
 
@@ -212,9 +212,9 @@ def _arrays(together: CombinedMoments, learned: Mapping[str, Any]) -> dict[str, 
     }
     if not np.any(together.taken):
         return estimates
-    share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
+    share = float(learned["clipped_share"]) + float(learned["clipped_share_standard_deviation"])
     taken = TakenByShortening.of(together.taken, share, covariance, shift)
     beside = {"mean": taken.means, "covariance": taken.covariances, "second_moment": taken.second_moments * count}
     for name, size in beside.items():
         estimates[f"{name}_standard_deviation"] = np.hypot(estimates[f"{name}_standard_deviation"], size)
-    return {**estimates, "shortened_variance": together.taken}
+    return {**estimates, "clipped_variance": together.taken}

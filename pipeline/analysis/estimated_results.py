@@ -104,7 +104,7 @@ class EstimatedResults(TableResults):
         return chosen, correlations.partial_correlation(moments.of(columns), places)
 
     @property
-    def nothing_learnt(self) -> Any:
+    def uninformative(self) -> Any:
         """Pairs of features of whose correlation the release tells nothing, a DataFrame of booleans.
 
         Its standard error is then no less than that of stating zero for it, as correlations in this release go.

@@ -33,7 +33,7 @@ _NOTE = (
 
 
 @dataclass(frozen=True, eq=False)
-class LeadingPart:
+class Eigenpairs:
     """Leading eigenvalues and directions of a release.
 
     Attributes
@@ -95,7 +95,7 @@ class LeadingPart:
         unit = "in products of the features' units"
         return eigenvalues(self.values, self.noise_floor, "eigenvalue", unit, text, signed=True)
 
-    def save(self, place: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything for other programs, as one .npz file that does not exist yet.
 
         It holds ``values``, ``errors``, ``directions`` and ``factor``, whose columns belong to the directions,
@@ -103,7 +103,7 @@ class LeadingPart:
 
         Parameters
         ----------
-        place
+        path
             The file.
 
         Raises
@@ -113,7 +113,7 @@ class LeadingPart:
         StoreError
             It exists or cannot be written.
         """
-        file = Path(place)
+        file = Path(path)
         if file.suffix != ".npz":
             raise ConfigError(f'"{file.name}" has no .npz name', "The file holds several arrays", "Rename it")
         stream = io.BytesIO()
@@ -157,7 +157,7 @@ class LeadingPart:
         return as_page_part(self._title, self.rows())
 
 
-def leading_part(release: Shown, features: tuple[str, ...], k: int) -> LeadingPart:
+def leading_part(release: Shown, features: tuple[str, ...], k: int) -> Eigenpairs:
     """Leading eigenvalues and directions of a release's matrix, by a few passes over its tiles.
 
     Parameters
@@ -192,4 +192,4 @@ def leading_part(release: Shown, features: tuple[str, ...], k: int) -> LeadingPa
     found = leading_subspace(matrix, ones, ones, int(k), floor=floor)
     largest = found.vectors[np.abs(found.vectors).argmax(axis=0), np.arange(found.values.size)]
     vectors = found.vectors * np.where(largest < 0.0, -1.0, 1.0)
-    return LeadingPart(release, features, found.values, vectors, found.errors, floor)
+    return Eigenpairs(release, features, found.values, vectors, found.errors, floor)

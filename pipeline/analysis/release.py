@@ -21,7 +21,7 @@ from blockveil.pipeline.analysis.export import export
 from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
 from blockveil.pipeline.analysis.joint_noise import POPULATION, RECORDS, Names, check_of, quantile
-from blockveil.pipeline.analysis.leading_part import LeadingPart, leading_part
+from blockveil.pipeline.analysis.leading_part import Eigenpairs, leading_part
 from blockveil.pipeline.analysis.linear_classifier import ClassifierAsked, LinearClassifier, classifier_of
 from blockveil.pipeline.analysis.logistic_regression import LogisticRegression
 from blockveil.pipeline.analysis.results import DERIVED, PARTIAL, StatedGuarantee
@@ -180,7 +180,7 @@ class Release(EstimatedResults):
         found = principal.components(moments, int(k), bool(standardise))
         return PrincipalComponents(self.opened, self.features, bool(standardise), found)
 
-    def leading(self, k: int) -> LeadingPart:
+    def eigenpairs(self, k: int) -> Eigenpairs:
         """Leading eigenvalues and directions of the released matrix, of any size, beside what noise alone gives.
 
         The matrix is read by tiles, some ten times; it need not fit in memory. :meth:`pca` states the error of each
@@ -283,14 +283,14 @@ class Release(EstimatedResults):
         """All arrays as one xarray Dataset: both axes of a matrix have their names, ``feature`` and ``feature_``."""
         return labelled.dataset(self.opened)
 
-    def export(self, place: str | os.PathLike[str], form: str) -> list[Path]:
+    def export(self, path: str | os.PathLike[str], format: str) -> list[Path]:  # noqa: A002 - as pandas has it
         """Write its numbers for other programs, bit for bit, with the noise of each and the promise in each file.
 
         Parameters
         ----------
-        place
+        path
             New folder of tables, or the new file.
-        form
+        format
             ``parquet`` or ``csv``, a table for each result; or ``netcdf``, one file.
 
         Returns
@@ -300,11 +300,11 @@ class Release(EstimatedResults):
         Raises
         ------
         ConfigError
-            The form is unknown, the library that writes it is not installed, or something is at the place.
+            The format is unknown, the library that writes it is not installed, or something is at the path.
         StoreError
-            The place cannot be written, or the release cannot be read.
+            The path cannot be written, or the release cannot be read.
         """
-        return export(self.opened, absolute(os.fspath(place), "place"), form)
+        return export(self.opened, absolute(os.fspath(path), "path"), format)
 
     def _rows(self) -> list[tuple[str, str]]:
         held = [

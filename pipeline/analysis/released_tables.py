@@ -68,7 +68,7 @@ class TableResults(Results):
 
     opened: OpenRelease
 
-    def linear(self, coefficients: Mapping[tuple[str, ...], ArrayLike]) -> LinearAnswer:
+    def linear_query(self, coefficients: Mapping[tuple[str, ...], ArrayLike]) -> LinearAnswer:
         """A linear function of all released tables and its standard error.
 
         Parameters
@@ -97,7 +97,7 @@ class TableResults(Results):
         value = sum(float(np.sum(own * self._table(tables, axes))) for axes, own in found.items())
         return LinearAnswer(value, self._deviation(tables, found))
 
-    def between(self, ranges: Mapping[str, tuple[float, float]]) -> LinearAnswer:
+    def range_count(self, ranges: Mapping[str, tuple[float, float]]) -> LinearAnswer:
         """How many records lie within ranges of one or more columns, and its standard error.
 
         Parameters
@@ -126,7 +126,7 @@ class TableResults(Results):
             if axis in axes:
                 inside = self._inside(axis, names[axis], ranges[names[axis]])
                 coefficients = coefficients * inside.reshape([-1 if k == along else 1 for k in range(len(table))])
-        return self.linear({tuple(names[axis] for axis in table): coefficients})
+        return self.linear_query({tuple(names[axis] for axis in table): coefficients})
 
     def _inside(self, axis: int, name: str, ends: tuple[float, float]) -> Array:
         """Ones for the cells between two edges."""

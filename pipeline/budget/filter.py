@@ -312,7 +312,7 @@ class Cap:
             return 0.0
         return math.sqrt(float((self.most_loss - spent.loss) * LOSS_TICK)) * (1.0 - _MARGIN)
 
-    def left_epsilon(self, spent: Ticks) -> float:
+    def remaining_epsilon(self, spent: Ticks) -> float:
         """Epsilon, on its own at the cap's delta, of the largest charge of any kind that still fits; 0 if none."""
         return max(self.epsilon_of(self.left(spent)), self.left_pure(spent))
 

@@ -83,8 +83,8 @@ class NightSection(Scheduled):
     """the file name of a config in the same folder, without .toml"""
     mode: Literal["dry-run", "release"]
     """whether nights release, or only plan"""
-    missed: Missed
-    """what becomes of nights that could not start in time: each is its own release and its own charge"""
+    missed_nights: Missed
+    """what to do with nights that could not start in time; each is a release with its own charge"""
     grace_minutes: Annotated[Whole, Field(ge=1, le=1440)] = 60
     """how late a night may start before it counts as missed"""
     ingest: ConfigName | None = None
@@ -123,7 +123,7 @@ class AlertsSection(Section):
     notify: tuple[Block, ...] = ()
     """the Prefect blocks to notify, each as "type/name", such as "webhook/privacy-team" or "sendgrid-email/on-call" """
     late_minutes: Annotated[Whole, Field(ge=1, le=1440)] = 15
-    """a run that has not started this long after its time raises the alarm"""
+    """minutes after its time at which a run that has not started raises an alarm"""
 
 
 class SiteSection(Section):
@@ -150,7 +150,7 @@ class Deployments(Section):
     audit: tuple[MechanismAudit, ...] = ()
     """the audits"""
     alerts: AlertsSection = AlertsSection()
-    """whom to tell"""
+    """who is notified"""
     site: SiteSection | None = None
     """where the site of releases is sent; it is not sent by default"""
 
@@ -244,7 +244,7 @@ def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> L
     for night in found.night:
         if night.ingest is not None and night.config in configs:
             _check_ingest(configs[night.config], root / f"{night.ingest}.toml")
-        if night.missed == "all-latest-first" and night.config in configs:
+        if night.missed_nights == "all-latest-first" and night.config in configs:
             _check_order(configs[night.config])
     return LoadedDeployments(found, root, configs)
 
@@ -253,9 +253,9 @@ def _check_order(release: LoadedConfig) -> None:
     """Refuse to catch up with the newest night first where nights share a charge."""
     if release.config.continual is not None:
         raise ConfigError(
-            f'night.missed = "all-latest-first" with [continual] in "{release.path.stem}"',
+            f'night.missed_nights = "all-latest-first" with [continual] in "{release.path.stem}"',
             "Nights that share a charge are released in order, and an older one is refused after a newer one",
-            'Write missed = "all"',
+            'Write missed_nights = "all"',
         )
 
 

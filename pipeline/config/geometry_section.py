@@ -126,14 +126,14 @@ class BoxGeometry(Section):
     bounds_release: Label | None = None
     """the release that paid for the bounds; filled in from the file"""
     learn: Literal["correlation", "covariance", "mean"] | None = None
-    """what the noise follows: where records lie and how far they spread within these bounds, learned in the same charge
-    or from the night before, with the least error of correlations or of covariances; of totals that of means"""
+    """learn where the records lie within these bounds and their scales, in the same charge or from the night before,
+    and shape the noise by them for the least error of correlations, of covariances, or of the means of totals"""
     learn_bounds: Literal[True] | None = None
-    """whether nearer bounds are learned first, from counts by powers of two and by digits: for columns of which nobody
-    knows more than bounds that are far too wide"""
+    """whether to learn narrower bounds first, from private histograms; for columns whose known bounds are far too
+    wide"""
     # It is left out of every description of the config: a night may be finished, and learned from, with another value.
-    shortened_at_most: Annotated[Number, Field(gt=0, lt=1)] | None = Field(default=None, exclude=True)
-    """the share of records that a learned shape may shorten; a night that shortens more is released and warns in its
+    clipped_share_at_most: Annotated[Number, Field(gt=0, lt=1)] | None = Field(default=None, exclude=True)
+    """the share of records that a learned shape may clip; a night that clips more is released and warns in its
     report, its log and an alarm; no noise or charge depends on it"""
     features: Annotated[
         tuple[BoxFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
@@ -164,12 +164,12 @@ class BoxGeometry(Section):
 
     @rule
     def _only_learned_shapes_shorten(self) -> None:
-        if self.shortened_at_most is not None and self.learn is None:
+        if self.clipped_share_at_most is not None and self.learn is None:
             raise refusal(
-                "shortened_at_most",
-                f"{self.shortened_at_most!r} without learn",
+                "clipped_share_at_most",
+                f"{self.clipped_share_at_most!r} without learn",
                 "Only a shape that is learned shortens records",
-                "Add learn, or leave shortened_at_most out",
+                "Add learn, or leave clipped_share_at_most out",
             )
 
     def spans(self) -> tuple[Span, ...]:

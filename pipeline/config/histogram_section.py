@@ -25,8 +25,8 @@ class BinnedFeature(Section):
     """the name of the feature in the release: printable text of at most 120 characters"""
     edges: Annotated[tuple[Bound, ...], Field(min_length=2, max_length=2**12 + 1)] | None = None
     """the edges of this column's bins, ascending, in its unit, with a bin beyond each end; powers of two by default"""
-    counted: bool | None = None
-    """whether this column is counted; false for one that the records have beside those whose histograms are wanted"""
+    histogram: bool | None = None
+    """whether this column gets a histogram; false for a column of the records that needs none"""
 
     @rule
     def _ascending(self) -> None:
@@ -51,8 +51,8 @@ class ColumnHistogramsSection(Section):
     powers: tuple[Power, Power] | None = None
     """the least and the greatest power of two, such as [-10, 40], that borders bins of either sign; zero has its own"""
     digits: Annotated[Whole, Field(ge=1, le=20)] | None = None
-    """binary digits behind the leading one by which values are counted besides powers of two, such as 10, for narrow
-    bounds of values far from zero; one more histogram of each column that has no edges"""
+    """the binary digits after the leading one, such as 10, that a second histogram of each column without edges counts;
+    it finds narrow bounds of values far from zero"""
     features: Annotated[
         tuple[BinnedFeature, ...], Field(min_length=1), BeforeValidator(repeated), AfterValidator(unique_names)
     ]
@@ -71,17 +71,17 @@ class ColumnHistogramsSection(Section):
     @property
     def counted(self) -> tuple[BinnedFeature, ...]:
         """Columns that have a histogram."""
-        return tuple(feature for feature in self.features if feature.counted is not False)
+        return tuple(feature for feature in self.features if feature.histogram is not False)
 
     @rule
     def _something_is_counted(self) -> None:
         if not self.counted:
-            raise refusal("features", "none is counted", "A histogram is of a column", "Leave counted out of one")
+            raise refusal("features", "none is counted", "A histogram is of a column", "Leave histogram out of one")
         for feature in self.features:
-            if feature.counted is False and feature.edges is not None:
+            if feature.histogram is False and feature.edges is not None:
                 raise refusal(
                     "edges",
-                    f'given for feature "{feature.name}", which is not counted',
+                    f'given for feature "{feature.name}", which has no histogram',
                     "Edges are borders of bins",
                     "Leave them out",
                 )

@@ -144,7 +144,7 @@ class DateColumn(_Column):
 
     kind: Literal["date"]
     """the kind of values"""
-    stored: Literal["days", "weekday", "month"]
+    extract: Literal["days", "weekday", "month"]
     """what is stored: the number of "days" since a public date, or the "weekday" or "month" as a category"""
     since: Annotated[date, Strict()] | None = None
     """of "days": the public date that counts as 0, such as 2020-01-01; earlier dates are negative"""
@@ -156,24 +156,24 @@ class DateColumn(_Column):
     @property
     def outputs(self) -> tuple[str, ...]:
         """Columns of the store."""
-        if self.stored == "days" or self.encode == "code":
+        if self.extract == "days" or self.encode == "code":
             return (self.name,)
-        return tuple(f"{self.name}={label}" for label in CALENDAR[self.stored])
+        return tuple(f"{self.name}={label}" for label in CALENDAR[self.extract])
 
     @rule
     def _coherent(self) -> None:
-        days = self.stored == "days"
+        days = self.extract == "days"
         if days != (self.since is not None):
             raise refusal(
                 "since",
-                f'{"missing" if days else "given"} with stored = "{self.stored}"',
+                f'{"missing" if days else "given"} with extract = "{self.extract}"',
                 "Days are counted from a public date; weekdays and months need none",
                 "Give the date that counts as 0" if days else "Remove it",
             )
         if days == (self.encode is not None):
             raise refusal(
                 "encode",
-                f'{"given" if days else "missing"} with stored = "{self.stored}"',
+                f'{"given" if days else "missing"} with extract = "{self.extract}"',
                 "Weekdays and months are categories; days are a number",
                 "Remove it" if days else 'Write "one-hot" or "code"',
             )
@@ -207,7 +207,7 @@ def declared_texts(column: Column) -> Iterator[tuple[str, frozenset[str]]]:
         case CategoryColumn():
             yield column.name, frozenset(map(str, column.categories))
         case CrossColumn():
-            yield from ((each.name, frozenset(map(str, each.categories))) for each in column.of)
+            yield from ((each.name, frozenset(map(str, each.categories))) for each in column.columns)
 
 
 def repeated(name: str, count: int) -> tuple[str, ...]:

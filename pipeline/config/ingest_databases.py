@@ -187,7 +187,7 @@ def check_inputs(source: DatabaseSource, inputs: tuple[str, ...], only: str | No
     if only is not None and not source.checked.is_plain(only):
         # Parts by two computed columns of one name could hold the same record, and be charged as disjoint.
         raise refusal(
-            "ingest.only.column",
+            "ingest.partition.column",
             f'"{only}", which source.query computes or renames',
             "Parts of the records are disjoint by a column of the table itself",
             "Select the column under its own name",

@@ -62,8 +62,8 @@ class IngestSection(Section):
     """the rows of a chunk; about 8 MiB where it is not given"""
     memory_gib: Annotated[Number, Field(ge=0.6, le=1e6)] = 1.0
     """the memory to work in, in GiB"""
-    only: OnlySection | None = None
-    """which records are kept, so that releases of the store are of one part of the records; all by default"""
+    partition: OnlySection | None = None
+    """the partition of the records that the store holds; all records by default"""
     append: bool = False
     """whether the store grows: files that it does not hold yet, what was appended to a Delta or Iceberg table, or rows
     of dates that are over since the last run, are added behind the records that it holds"""
@@ -194,7 +194,7 @@ class ChosenRows(_OfColumn):
     kind: Literal["choose"]
     """how rows belong to units"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**6)]
-    """the most rows of one unit that are kept; its further rows are dropped"""
+    """the largest number of rows of one unit; further rows are dropped"""
 
 
 class AggregatedRows(_OfColumn):
@@ -203,7 +203,7 @@ class AggregatedRows(_OfColumn):
     kind: Literal["aggregate"]
     """how rows belong to units"""
     by: Literal["sum", "mean"]
-    """what becomes of a column"""
+    """how the rows of a unit are combined in a column"""
 
 
 Unit = Annotated[RowUnit | ChosenRows | AggregatedRows, Field(discriminator="kind")]
@@ -230,7 +230,7 @@ class IngestConfig(Section):
     def inputs(self) -> tuple[str, ...]:
         """Columns of the source that are read, each once."""
         unit = () if isinstance(self.unit, RowUnit) else (self.unit.column,)
-        only = () if self.ingest.only is None else (self.ingest.only.column,)
+        only = () if self.ingest.partition is None else (self.ingest.partition.column,)
         return tuple(dict.fromkeys((*unit, *only, *(name for column in self.columns for name in column.inputs))))
 
     @property
@@ -238,7 +238,7 @@ class IngestConfig(Section):
         """Whether a record may be left out."""
         policies = getattr(self.unit, "missing", None) == "drop" or any(column.drops for column in self.columns)
         filtered = isinstance(self.source, DatabaseSource) and self.source.filters
-        return policies or filtered or self.ingest.only is not None
+        return policies or filtered or self.ingest.partition is not None
 
     @property
     def arrival(self) -> ArrivalSection | None:
@@ -265,8 +265,8 @@ class IngestConfig(Section):
         if not isinstance(self.source, CsvSource):
             return
         declared = [(name, values) for column in self.columns for name, values in declared_texts(column)]
-        if self.ingest.only is not None:
-            only = self.ingest.only
+        if self.ingest.partition is not None:
+            only = self.ingest.partition
             declared.append((only.column, frozenset(only.values or {only.value})))
         for name, values in declared:
             for text in self.source.missing_values:
@@ -283,7 +283,7 @@ class IngestConfig(Section):
         check_different("columns", self.outputs)
         check_grows(self.source, self.ingest.append, self.ingest.late)
         if isinstance(self.source, DatabaseSource):
-            only = self.ingest.only
+            only = self.ingest.partition
             check_inputs(self.source, self.inputs, None if only is None else only.column)
         if isinstance(self.source, _Arrays):
             unknown = set(self.inputs) - set(self.source.columns)

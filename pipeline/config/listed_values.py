@@ -19,12 +19,12 @@ from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.printable import visible
 
 _MOST_BYTES = 16 * 2**20
-_KEY = "ingest.only.values"
+_KEY = "ingest.partition.values"
 _RULE = "A list of values has one a line, or is a .csv file whose first line names its columns; UTF-8, at most 16 MiB"
 
 
 def with_listed_values(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the tables of an ingest's config with the values of the file that ``ingest.only.values`` names.
+    """Return the tables of an ingest's config with the values of the file that ``ingest.partition.values`` names.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ def with_listed_values(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
         The file cannot be read, or holds no such list.
     """
     ingest = tree.get("ingest")
-    only = ingest.get("only") if isinstance(ingest, dict) else None
+    only = ingest.get("partition") if isinstance(ingest, dict) else None
     if not isinstance(ingest, dict) or not isinstance(only, dict) or not isinstance(only.get("values"), str):
         return tree
     name = only["values"]
     content = _content(absolute(folder / name, _KEY), name)
     values = _column(content, only, name) if name.lower().endswith(".csv") else content.split("\n")
-    return {**tree, "ingest": {**ingest, "only": {**only, "values": [value for value in values if value]}}}
+    return {**tree, "ingest": {**ingest, "partition": {**only, "values": [value for value in values if value]}}}
 
 
 def _content(path: Path, name: str) -> str:

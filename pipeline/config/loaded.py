@@ -182,9 +182,9 @@ class LoadedConfig:
         if not isinstance(cluster, Address):
             return None
         references = {
-            "authority": cluster.tls_authority,
-            "certificate": cluster.tls_certificate,
-            "key": cluster.tls_key,
+            "authority": cluster.tls_ca_file,
+            "certificate": cluster.tls_client_cert,
+            "key": cluster.tls_client_key,
         }
         found = {name: self._refer(f"tls_{name}", ref) for name, ref in references.items() if ref is not None}
         for name, path in found.items():
@@ -234,7 +234,7 @@ def release_world(config: ReleaseConfig) -> dict[str, Any]:
     if "weights" in world["query"].get("model", {}):
         world["query"]["model"]["weights"] = "file"
     unvetted = {"unvetted": [each.facts for each in config.unvetted]} if config.unvetted else {}
-    part = {} if config.data.part_of is None else {"part_of": config.data.part_of}
+    part = {} if config.data.partition_by is None else {"partition_by": config.data.partition_by}
     return {**world, **unvetted, "data": {"array": config.data.array, **part}}
 
 

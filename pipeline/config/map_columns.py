@@ -36,10 +36,10 @@ class MapInput(Section):
 class _Mapped(Section):
     name: Label
     """the common part of the names of the features, name1, name2, ..."""
-    made_by: Label
+    author: Label
     """who chose the map, such as "the statistics office" """
-    learnt_from: Literal["nothing", "public-records", "these-records"]
-    """what the map and its settings were learnt from; "these-records" is refused, for what was learnt is published"""
+    fitted_on: Literal["nothing", "public-records", "these-records"]
+    """the data that the map and its settings were fitted on; "these-records" is refused, because a map is public"""
     missing: Literal["refuse", "drop"]
     """what to do with a record that lacks a value: "refuse", or "drop" it"""
 
@@ -50,9 +50,9 @@ class _Mapped(Section):
 
     @rule
     def _public(self) -> None:
-        if self.learnt_from == "these-records":
+        if self.fitted_on == "these-records":
             raise refusal(
-                "learnt_from",
+                "fitted_on",
                 '"these-records"',
                 "A map is public, and what it learnt of the records would be published at no charge",
                 "Choose the map by public records, or by none",
@@ -64,19 +64,19 @@ class FourierColumn(_Mapped):
 
     kind: Literal["fourier"]
     """the map"""
-    of: Annotated[tuple[MapInput, ...], Field(min_length=1)]
+    columns: Annotated[tuple[MapInput, ...], Field(min_length=1)]
     """the numbers that it takes, with their public bounds"""
     features: Annotated[Whole, Field(ge=1, le=2**14)]
     """the number of features; each lies between -1 and 1"""
-    width: Annotated[Number, Field(ge=1e-3, le=1e6)]
-    """of the kernel, where each number lies between -1 and 1"""
+    bandwidth: Annotated[Number, Field(ge=1e-3, le=1e6)]
+    """the bandwidth of the kernel, for numbers that are scaled to lie between -1 and 1"""
     seed: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     """any text, which fixes the map"""
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Columns of the source."""
-        return tuple(name for each in self.of for name in each.names)
+        return tuple(name for each in self.columns for name in each.names)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class OnnxColumn(_Mapped):
 
     kind: Literal["onnx"]
     """the map"""
-    of: Annotated[tuple[MapInput, ...], Field(min_length=1)]
+    columns: Annotated[tuple[MapInput, ...], Field(min_length=1)]
     """the numbers that the network takes, with their public bounds"""
     file: LocalPath
     """the file of the network"""
@@ -113,7 +113,7 @@ class OnnxColumn(_Mapped):
     @property
     def inputs(self) -> tuple[str, ...]:
         """Columns of the source."""
-        return tuple(name for each in self.of for name in each.names)
+        return tuple(name for each in self.columns for name in each.names)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class OnnxColumn(_Mapped):
                 "shape",
                 f"{list(self.taken)}",
                 f"It holds the {len(self.inputs):,} columns of one record",
-                "Correct shape or of",
+                "Correct shape or columns",
             )
 
 
@@ -143,29 +143,29 @@ class GradientsColumn(_Mapped):
 
     kind: Literal["oriented-gradients"]
     """the map"""
-    of: Label
-    """the common part of the names of the pixels, of1, of2, ..."""
+    pixels: Label
+    """the common part of the names of the pixels, pixel1, pixel2, ..."""
     height: Annotated[Whole, Field(ge=2, le=1024)]
     """the rows of pixels of an image"""
     width: Annotated[Whole, Field(ge=2, le=1024)]
     """the columns of pixels of an image"""
     cell: Annotated[Whole, Field(ge=1, le=256)]
     """the side of a cell in pixels, which divides height and width"""
-    directions: Annotated[Whole, Field(ge=2, le=64)] = 8
-    """the number of directions of edges; each feature lies between 0 and 1"""
+    orientations: Annotated[Whole, Field(ge=2, le=64)] = 8
+    """the number of orientations of edges; each feature lies between 0 and 1"""
     contrast: Annotated[Number, Field(gt=0, le=1e9)]
     """the difference of pixels below which an edge counts less, such as a tenth of their range"""
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Columns of the source."""
-        return tuple(f"{self.of}{i + 1}" for i in range(self.height * self.width))
+        return tuple(f"{self.pixels}{i + 1}" for i in range(self.height * self.width))
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Columns of the store."""
         cells = self.height // self.cell * (self.width // self.cell)
-        return tuple(f"{self.name}{i + 1}" for i in range(cells * self.directions))
+        return tuple(f"{self.name}{i + 1}" for i in range(cells * self.orientations))
 
     @rule
     def _even(self) -> None:
@@ -187,31 +187,31 @@ class CrossColumn(_Mapped):
 
     kind: Literal["cross"]
     """the map"""
-    of: Annotated[tuple[CrossedCategory, ...], Field(min_length=2, max_length=4)]
+    columns: Annotated[tuple[CrossedCategory, ...], Field(min_length=2, max_length=4)]
     """the columns whose categories are crossed"""
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Columns of the source."""
-        return tuple(each.name for each in self.of)
+        return tuple(each.name for each in self.columns)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Columns of the store, the last column's categories fastest."""
         names = [""]
-        for each in self.of:
+        for each in self.columns:
             names = [f"{before}{'&' if before else ''}{label}" for before in names for label in each.categories]
         return tuple(f"{self.name}={combined}" for combined in names)
 
     @rule
     def _few(self) -> None:
         size = 1
-        for each in self.of:
+        for each in self.columns:
             size *= len(each.categories)
-        if len({type(each.categories[0]) for each in self.of}) > 1:
-            raise refusal("of", "text and whole numbers", "Crossed columns are of one type", "Read both as text")
+        if len({type(each.categories[0]) for each in self.columns}) > 1:
+            raise refusal("columns", "text and whole numbers", "Crossed columns are of one type", "Read both as text")
         if size > 10**5:
-            raise refusal("of", f"{size:,} combinations", "There are at most 100,000", "Cross fewer categories")
+            raise refusal("columns", f"{size:,} combinations", "There are at most 100,000", "Cross fewer categories")
 
 
 MappedColumn = FourierColumn | GradientsColumn | OnnxColumn | CrossColumn

@@ -29,9 +29,9 @@ class MarginalsSection(Section):
     outside: Literal["drop", "clip"]
     """whether a record outside the grid is not counted, or counted in the nearest cell"""
     ways: Annotated[Whole, Field(ge=1, le=MOST_TABLE_AXES)] | None = None
-    """how many axes a table has, to ask for all tables of that many axes"""
+    """the number of axes of a table, to release all tables of that many axes"""
     tables: Annotated[tuple[tuple[Label, ...], ...], Field(min_length=1)] | None = None
-    """the names of the axes of each table, to ask for chosen ones"""
+    """the names of the axes of each table, to release chosen tables"""
     ordered: Annotated[tuple[Label, ...], Field(min_length=1, max_length=MOST_TABLE_AXES)] | None = None
     """the names of axes along which ranges of cells matter, such as ages: noise is made small for all ranges"""
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=MOST_TABLE_AXES), AfterValidator(unique_names)]

@@ -111,7 +111,7 @@ class AllocatedSection(MechanismSection):
     directions_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     """the SHA-256 of that file, 64 hexadecimal digits; filled in when it is not given"""
     directions_source: Label | None = None
-    """where the directions come from: the identifier of a release that was paid for, or the public knowledge"""
+    """the source of the directions: public knowledge, or the identifier of a charged release"""
 
     @rule
     def _sourced(self) -> None:
@@ -162,14 +162,14 @@ class SubspaceSection(Section):
 
     kind: Literal["subspace"]
     """the error to make small"""
-    leading: Annotated[Whole, Field(ge=1)]
+    dimension: Annotated[Whole, Field(ge=1)]
     """the dimension of the subspace"""
     variance: dict[str, Length]
     """a public guess of the variance of each feature, in its unit squared"""
 
 
 Least = Annotated[
-    Annotated[Literal["total", "relative", "positive", "spectral", "workload"], Tag("<aim>")]
+    Annotated[Literal["total", "relative", "psd", "spectral", "workload"], Tag("<aim>")]
     | Annotated[SubspaceSection, Tag("<subspace>")]
     | Annotated[dict[str, Length], Tag("<importances>")],
     Discriminator(lambda value: _least_tag(value)),
@@ -188,7 +188,7 @@ class AutoSection(MechanismSection):
     kind: Literal["auto"]
     """the noise mechanism"""
     minimise: Least
-    """the error: "total", "relative", "positive", "spectral", "workload", importances, or a leading subspace"""
+    """the error: "total", "relative", "psd", "spectral", "workload", importances, or a leading subspace"""
 
     def _named(self) -> dict[str, dict[str, float]]:
         if isinstance(self.minimise, SubspaceSection):

@@ -70,9 +70,9 @@ class DataSection(Section):
     """the folder of a Zarr array or group, relative to the config file, or its address in an object store"""
     array: Annotated[str, StringConstraints(pattern=_ARRAY_PATTERN)] = "records"
     """the name of the array in the group: letters, digits, dots, dashes and underscores"""
-    part_of: Label | None = None
-    """the column by whose value the records were ingested: charged as a release of that value's records alone, which is
-    right only where a unit has one record in all stores, with one value for good; as one of all by default"""
+    partition_by: Label | None = None
+    """the column of ingest.partition: the release is charged to that partition alone, which is valid only if each unit
+    has one record in all stores, in one partition for good; charged to all records by default"""
 
 
 class PrivacySection(Section):
@@ -94,8 +94,8 @@ class PrivacySection(Section):
     """the most rows of one unit in the store, as an ingest has bounded them; noise and charge are for all of them; 1
     where it is not given"""
     share: Annotated[Number, Field(gt=0, le=1)] | None = None
-    """the share of mu squared, not of epsilon or delta, that this one of several releases takes of their guarantee; for
-    Gaussian noise; all of it by default"""
+    """the share of mu squared, not of epsilon or delta, that this one of several releases takes of their common
+    guarantee; for Gaussian noise; all of it by default"""
 
 
 Span = Annotated[Whole, Field(ge=1, le=3659)]
@@ -110,8 +110,8 @@ class ContinualSection(Section):
     first: Annotated[date, Strict()]
     """the logical date of the first of them, such as 2026-11-01; the others are those of the days after it"""
     windows: Annotated[tuple[Span, ...], Field(min_length=1, max_length=8)] | None = None
-    """numbers of nights, such as [7, 28], whose records are released too, from the results of the same nights and at no
-    further charge; none by default"""
+    """lengths of sliding windows in nights, such as [7, 28], whose records are released too at no further charge; none
+    by default"""
 
 
 class ComputeSection(Section):
@@ -143,8 +143,8 @@ class LocalCluster(Section):
     """the number of worker processes"""
     threads_per_worker: Annotated[Whole, Field(ge=1, le=4096)] = 1
     """the threads of one worker"""
-    always: bool = False
-    """whether workers are started also for work that threads of the process that asks do sooner"""
+    always_start_workers: bool = False
+    """whether to start worker processes even if threads of this process would finish sooner"""
 
 
 class Address(Section):
@@ -154,14 +154,14 @@ class Address(Section):
     """the kind of cluster"""
     address: Annotated[str, StringConstraints(pattern=r"^(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$")]
     """the address of a scheduler, such as "tls://scheduler.example.org:8786" """
-    tls_authority: Reference | None = None
+    tls_ca_file: Reference | None = None
     """the certificate authority's file, as "file:PATH" or "env:NAME" of a variable that holds the path"""
-    tls_certificate: Reference | None = None
+    tls_client_cert: Reference | None = None
     """the client certificate's file, as "file:PATH" or "env:NAME" """
-    tls_key: Reference | None = None
+    tls_client_key: Reference | None = None
     """the client key's file, as "file:PATH" or "env:NAME" """
     insecure: Insecure = False
-    """whether the parts of the cluster may talk in clear: whoever reaches one of them can then run code on it"""
+    """whether the cluster may communicate without TLS; anybody who reaches a part of it can then run code on it"""
 
     @rule
     def _encrypted(self) -> None:
@@ -173,12 +173,12 @@ class Address(Section):
                 "machine too, can run code on it",
                 "Use a tls:// address, or accept the risk with insecure = true",
             )
-        given = [reference is not None for reference in (self.tls_authority, self.tls_certificate, self.tls_key)]
+        given = [reference is not None for reference in (self.tls_ca_file, self.tls_client_cert, self.tls_client_key)]
         if any(given) and not (all(given) and self.address.startswith("tls://")):
             raise refusal(
-                "tls_authority",
+                "tls_ca_file",
                 "the TLS files are incomplete, or the address is not tls://",
-                "tls_authority, tls_certificate and tls_key go together, with a tls:// address",
+                "tls_ca_file, tls_client_cert and tls_client_key go together, with a tls:// address",
                 "Give all three or none",
             )
 
@@ -199,7 +199,7 @@ class ClusterClass(Section):
     wait_minutes: Annotated[Number, Field(gt=0, le=1e4)] = 30.0
     """the longest time until the first worker is there, in minutes"""
     insecure: Insecure = False
-    """whether the parts of the cluster may talk in clear: whoever reaches one of them can then run code on it"""
+    """whether the cluster may communicate without TLS; anybody who reaches a part of it can then run code on it"""
 
 
 class OutputSection(Section):
@@ -214,8 +214,7 @@ class OutputSection(Section):
     """the private folder of noise keys, relative to the config file; or "env:NAME" or "file:PATH" of a variable or a
     private file that holds the address of a key store of another package"""
     new_budget: Label | None = None
-    """why this ledger has a budget of its own over people whose records another ledger pays for; each grant
-    keeps it"""
+    """the reason for a separate budget over people whose records another ledger pays for; recorded with each grant"""
     upload: RemoteLocation | None = None
     """the address in an object store that each release and its report are sent to, such as "s3://bucket/folder"; a
     release counts as released once readers see it there"""
@@ -223,8 +222,8 @@ class OutputSection(Section):
     """"env:NAME" or "file:PATH" of the credentials of the upload, as lines NAME = "VALUE"; those of the environment are
     used where it is not given"""
     signing_key: Reference | None = None
-    """"env:NAME" or "file:PATH" of an Ed25519 private key in PEM; releases are signed with it, so that whoever has the
-    public key can tell whose they are"""
+    """"env:NAME" or "file:PATH" of an Ed25519 private key in PEM that signs releases, so that anybody who has the
+    public key can verify who published them"""
     lineage: PathOrReference | None = None
     """a file, relative to the config file, that OpenLineage run events are added to; or "env:NAME" or "file:PATH" of a
     variable or a private file that holds the https address of an endpoint they are sent to"""
@@ -259,13 +258,13 @@ class ReleaseConfig(Section):
     data: DataSection
     """where the records are"""
     query: Query
-    """what is asked of the records"""
+    """the query"""
     privacy: PrivacySection
-    """what is promised"""
+    """the guarantee"""
     mechanism: Mechanism
-    """how noise is shaped"""
+    """the noise"""
     continual: ContinualSection | None = None
-    """nights that share a charge and noise"""
+    """nights that share one charge and correlated noise"""
     compute: ComputeSection = ComputeSection()
     """memory and block size"""
     cluster: Annotated[Cluster, BeforeValidator(_local_by_default)] = LocalCluster()
@@ -273,7 +272,7 @@ class ReleaseConfig(Section):
     approval: ApprovalSection | None = None
     """when a person must agree first"""
     output: OutputSection
-    """where results are kept"""
+    """where results are stored"""
 
     unvetted: ClassVar[tuple[Unvetted, ...]] = ()
     """Kinds of other packages that it names."""
@@ -330,22 +329,22 @@ class ReleaseConfig(Section):
 
     @rule
     def _parts_are_disjoint(self) -> None:
-        if self.data.part_of is None:
+        if self.data.partition_by is None:
             return
         if self.privacy.neighbours is not Neighbours.ADD_REMOVE:
             raise refusal(
-                "data.part_of",
-                f'"{self.data.part_of}" with neighbours = "{self.privacy.neighbours.value}"',
+                "data.partition_by",
+                f'"{self.data.partition_by}" with neighbours = "{self.privacy.neighbours.value}"',
                 "A record that is replaced may leave one part and enter another",
-                'Set neighbours = "add-remove", or leave part_of out',
+                'Set neighbours = "add-remove", or leave partition_by out',
             )
         several = (self.privacy.rows_per_unit or 1) > 1
         if several or self.privacy.share is not None or self.continual is not None:
             raise refusal(
-                "data.part_of",
-                f'"{self.data.part_of}" with rows_per_unit, share or [continual]',
+                "data.partition_by",
+                f'"{self.data.partition_by}" with rows_per_unit, share or [continual]',
                 "The charge of a part is for records that are units of their own, and is neither split nor shared",
-                "Leave part_of out, or the others",
+                "Leave partition_by out, or the others",
             )
 
     @rule

@@ -94,12 +94,12 @@ class TrainingSection(Section):
     """with "fixed" only, and required there: any text, which fixes the batch of each record; the guarantee does not
     rest on its secrecy"""
     band: Annotated[Whole, Field(ge=2, le=256)] | None = None
-    """with "fixed" only: the noise of a step takes away noise of the steps before it, over this many steps, at most
-    batch_count; noise of steps is independent by default"""
-    sampled: Annotated[Number, Field(ge=1e-6, lt=1)] | None = None
+    """with "fixed" only: the number of bands of correlated noise between steps (banded matrix factorisation), at most
+    batch_count; independent noise by default"""
+    sampling_probability: Annotated[Number, Field(ge=1e-6, lt=1)] | None = None
     """with "poisson" only, and required there: the probability of each record to take part in a step, such as 0.05"""
     examples: Annotated[Number, Field(ge=1, le=1e15)]
-    """a public number of all records; a sum of gradients is divided by it, times the share that a step takes"""
+    """a public number of records, by which a sum of gradients is divided, times the share of records in a step"""
     optimiser: Literal["sgd", "momentum", "adam"]
     """how weights follow a gradient"""
     rate: Annotated[Number, Field(gt=0, le=1e6)]
@@ -111,8 +111,8 @@ class TrainingSection(Section):
     weight_decay: Annotated[Number, Field(ge=0, le=1)] = 0.0
     """the share of the weights, times the rate, that each step takes off"""
     errors_share: Annotated[Number, Field(gt=0, lt=1)] | None = None
-    """of a logistic regression alone: the share of mu squared for the Fisher matrix at the last weights, from which
-    each coefficient has a standard error; the steps have the rest; all of it by default, and no errors"""
+    """of a logistic regression alone: the share of mu squared for the Fisher matrix at the last weights, which gives
+    each coefficient a standard error; by default the steps get all of it, and there are no standard errors"""
     publishes: Literal["last-weights", "weights"] | None = None
     """what is published in place of the noisy sums of all steps: "last-weights", the weights after the last step, or
     "weights", those after each step; both with the sum of the last step and the lengths of all"""
@@ -150,7 +150,7 @@ class TrainingSection(Section):
 
     @rule
     def _batched(self) -> None:
-        for key, kind in (("batch_count", "fixed"), ("batch_seed", "fixed"), ("sampled", "poisson")):
+        for key, kind in (("batch_count", "fixed"), ("batch_seed", "fixed"), ("sampling_probability", "poisson")):
             given = getattr(self, key) is not None
             if given != (self.batches == kind):
                 raise refusal(
@@ -166,10 +166,10 @@ class TrainingSection(Section):
                 "There are at most as many batches as examples, or a step would be over less than one record",
                 "Lower it, or correct examples",
             )
-        if self.sampled is not None and self.sampled * self.examples < 1.0:
+        if self.sampling_probability is not None and self.sampling_probability * self.examples < 1.0:
             raise refusal(
-                "sampled",
-                f"{self.sampled:g} with examples = {self.examples:,.10g}",
+                "sampling_probability",
+                f"{self.sampling_probability:g} with examples = {self.examples:,.10g}",
                 "A step is over at least one record on average",
                 f"Raise it to {1.0 / self.examples:g} at least, or correct examples",
             )

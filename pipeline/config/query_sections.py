@@ -39,8 +39,8 @@ class Asked(Section):
     missing: Literal["refuse", "impute"]
     """what to do with a missing value"""
     quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] | None = None
-    """the bits of one quantised value; where none are given 16, or 8 where that is faster and noise hides rounding, or
-    more where it does not"""
+    """the bits of one quantised value; by default 16, or 8 if that is faster and noise hides the rounding, or more if
+    noise does not hide it"""
 
 
 class OneShapeSection(Asked):
@@ -69,8 +69,8 @@ class MomentSection(OneShapeSection):
 
     kind: Literal["covariance", "second-moment"]
     """what is released"""
-    alike_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
-    """the most records with the same values in all columns, whose errors by rounding add up; 8 where none is given"""
+    duplicates_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
+    """the largest number of records with the same values in all columns, whose rounding errors add up; 8 by default"""
 
 
 class DirectionsSection(OneShapeSection):
@@ -97,10 +97,10 @@ class TotalsSection(OneShapeSection):
     kind: Literal["totals"]
     """what is released"""
     quantisation_bits: Annotated[Whole, Field(ge=8, le=_MOST_ADDED)] | None = None
-    """the bits of one quantised value, above 20 in a box without norm_at_most and learn alone; where none are given as
-    many as add up exactly, at most 32 there and 20 in other shapes"""
-    alike_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
-    """the most records with the same values in all columns, whose errors by rounding add up; 8 where none is given"""
+    """the bits of one quantised value, above 20 only in a box without norm_at_most and learn; by default as many as add
+    up exactly, at most 32 there and 20 in other shapes"""
+    duplicates_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
+    """the largest number of records with the same values in all columns, whose rounding errors add up; 8 by default"""
 
     @rule
     def _bits(self) -> None:
@@ -122,9 +122,9 @@ class OuterProductsSection(Asked):
     """the public shape of the first columns, which become the rows of the matrix"""
     right: Geometry
     """the public shape of the other columns, which become the columns of the matrix"""
-    alike_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
-    """the most records with the same values in all columns of a factor, whose errors by rounding add up; 8 where none
-    is given"""
+    duplicates_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
+    """the largest number of records with the same values in all columns of a factor, whose rounding errors add up; 8 by
+    default"""
 
     @property
     def geometries(self) -> dict[str, Geometry]:

@@ -220,7 +220,7 @@ class Dataset:
         if self.part is None:
             return
         contract = self._again()
-        only = None if contract is None or contract.grouped else contract.only
+        only = None if contract is None or contract.grouped else contract.partition
         if only is None or only.part(self.part.dataset) != self.part:
             raise _changed("What the store says of its records", committed=committed)
 
@@ -268,8 +268,8 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     def again() -> Contract | None:
         return Contract.of(open_rows(loaded.store, loaded.config.data.array, name))
 
-    if contract is not None and contract.only is not None and loaded.config.data.part_of is not None:
-        of_part = contract.only.part(loaded.config.release.dataset)
+    if contract is not None and contract.partition is not None and loaded.config.data.partition_by is not None:
+        of_part = contract.partition.part(loaded.config.release.dataset)
     contribution = Contribution.of(loaded.config, contract)
     maps, store_id = ((), None) if contract is None else (contract.maps, contract.store_id)
     identity = _fingerprint(array)
@@ -315,11 +315,11 @@ def check_declared(loaded: LoadedConfig, form: Stored | Form) -> Contract | None
     contract = Contract.of(form)
     if contract is not None:
         contract.check(loaded.config)
-    elif loaded.config.data.part_of is not None:
+    elif loaded.config.data.partition_by is not None:
         raise DataError(
-            f'data.part_of = "{loaded.config.data.part_of}" with records that were not ingested',
+            f'data.partition_by = "{loaded.config.data.partition_by}" with records that were not ingested',
             "Only an ingest makes true which part of the records a store holds",
-            "Ingest the records with `only`, or leave data.part_of out",
+            "Ingest the records with ingest.partition, or leave data.partition_by out",
         )
     elif (loaded.config.privacy.rows_per_unit or 1) > 1:
         raise DataError(

@@ -35,10 +35,10 @@ covariance with the count first), the factor beside the diagonal, what a step st
 column; and errors by rounding in coordinates, by row and by column, with what products add (:mod:`.rounding_error`)."""
 
 
-SHORTENED = "shortened_variance"
+SHORTENED = "clipped_variance"
 """Array of a release in a learned ellipsoid: what shortening is expected to take of each variance."""
 
-_SHARES = "shortened", "shortened_standard_deviation"
+_SHARES = "clipped_share", "clipped_share_standard_deviation"
 _MOST_SHARE = 1e9
 """Larger ones are no shares, however noisy."""
 

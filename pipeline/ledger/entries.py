@@ -329,9 +329,9 @@ class BudgetStatus:
         return self.cap.left(self.spent)
 
     @property
-    def left_epsilon(self) -> float:
+    def remaining_epsilon(self) -> float:
         """Epsilon, on its own at the cap's delta, of the largest release that still fits."""
-        return self.cap.left_epsilon(self.spent)
+        return self.cap.remaining_epsilon(self.spent)
 
     def nights_left(self, loss: Loss, part: Part | None = None) -> int:
         """How many more releases of this loss fit, all of one part of the records, periods left aside."""

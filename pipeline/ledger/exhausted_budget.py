@@ -23,7 +23,7 @@ def exhausted(
     spent, when = tally.of(part), "" if period is None else f" in {period.period.words}"
     when += "" if part is None else f" for {part.words}"
     # Of the kind that was asked for: without a reserve, what pure losses leave is for pure losses.
-    left = cap.left_epsilon(spent) if ticks.pure else cap.epsilon_of(cap.left(spent))
+    left = cap.remaining_epsilon(spent) if ticks.pure else cap.epsilon_of(cap.left(spent))
     epsilon = ticks.epsilon(cap.delta, cap.accountant)
     asked = "more than it can state" if math.isinf(epsilon) else f"{epsilon:.3g}"
     return BudgetExhausted(

@@ -312,7 +312,7 @@ def _damaged() -> StoreError:
         f"A ledger's mark in {folder()} is damaged",
         "It shows which charges this account has committed, so that an older ledger is noticed",
         "Compare the ledger with its newest backup, move the mark away, and run `blockveil ledger admin attest` or "
-        "`blockveil ledger admin restored`",
+        "`blockveil ledger admin reconcile`",
     )
 
 

@@ -96,7 +96,7 @@ def older_copy(sequence: int) -> LedgerError:
     return LedgerError(
         f"Entry {sequence}, which this account saw last on this machine, is not in this ledger",
         "An older copy of a ledger has forgotten charges, and nights would be drawn a second time under them",
-        "Restore the newest copy. Where there is none, run `blockveil ledger admin restored CONFIG`, which "
+        "Restore the newest copy. Where there is none, run `blockveil ledger admin reconcile CONFIG`, which "
         "books what is missing and ends the series that were open",
     )
 
@@ -125,7 +125,7 @@ def no_mark() -> LedgerError:
         "This account has never used this ledger on this machine, and the ledger has entries",
         "An older copy of a ledger has forgotten charges, and nothing here would show it",
         "Run `blockveil ledger admin attest CONFIG --by NAME --why REASON` if no older copy was put back; else "
-        "`blockveil ledger admin restored CONFIG`",
+        "`blockveil ledger admin reconcile CONFIG`",
     )
 
 
@@ -198,7 +198,7 @@ def no_part(rule: str) -> LedgerError:
     return LedgerError(
         "This release cannot be charged as one of a part of the records",
         rule,
-        "Leave data.part_of out: it is then charged as a release of all records",
+        "Leave data.partition_by out: it is then charged as a release of all records",
     )
 
 
@@ -207,7 +207,7 @@ def other_part(release_id: str, part: Part) -> LedgerError:
     return LedgerError(
         f"The same records were charged as {part.words} for '{release_id}'",
         "Parts of a data set have no record in common; of disjoint parts only the largest charge counts",
-        "Correct ingest.only, or leave data.part_of out: the release is then charged as one of all records",
+        "Correct ingest.partition, or leave data.partition_by out: the release is then charged as one of all records",
     )
 
 
@@ -302,7 +302,7 @@ def lost_part(release_id: str) -> LedgerError:
         "is still there",
         "Parts of a data set have no record in common, and nothing shows any more whether these records were charged "
         "as that part",
-        "Leave data.part_of out: the release is then charged as one of all records",
+        "Leave data.partition_by out: the release is then charged as one of all records",
     )
 
 

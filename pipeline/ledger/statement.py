@@ -156,7 +156,7 @@ def _line(entry: Entry, account: _Account, states: dict[str, str]) -> Line:
     sign, size = _signed(entry.ticks)
     cap, spent = account.cap, account.tally.total.ticks
     cost = None if cap is None or size == NOTHING else _epsilon(size, cap)
-    left = None if cap is None else cap.left_epsilon(spent)
+    left = None if cap is None else cap.remaining_epsilon(spent)
     state = states.get(str(entry.charge_id), "")
     return Line(
         sequence=entry.sequence,

@@ -43,7 +43,7 @@ class NotApproved(BlockveilError):
     @classmethod
     def because(cls, what: str, remedy: str) -> NotApproved:
         """Build the error from what happened and what to do."""
-        return cls(what.removesuffix("."), "A release above the config's approval.above_share needs a person", remedy)
+        return cls(what.removesuffix("."), "A release above approval.threshold_share needs a person", remedy)
 
 
 def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> ApprovalRequest | None:
@@ -67,12 +67,12 @@ def question(plan: Plan, budget: BudgetStatus | None, charged: bool) -> Approval
     if fits == 0 and not price.adds:
         return None
     # A release takes 1 / fits of what is left; one of a part at most that, if that part costs most.
-    if fits and 1.0 / fits <= section.above_share:
+    if fits and 1.0 / fits <= section.threshold_share:
         return None
     share = f"up to {share_text(1.0 / fits)}" if fits > 1 else "more than half"
     cost = (
         f"{plan.release_id} would take {share} of what is left of the budget of '{budget.dataset}'; above "
-        f"{share_text(section.above_share)} of that a person decides."
+        f"{share_text(section.threshold_share)} of that a person decides."
     )
     guess = f"A guess about one unit is {guesses([guess_alone(plan), *price.bounds])}"
     text = " ".join([cost, price.sentence, guess, *warnings(plan)])

@@ -10,11 +10,11 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import ReleaseConfig
 
 _DIMENSIONS = frozenset(("row", "column", "block", "cell", "residual", "axis", "feature", "bin", "tile", "entry"))
-_ARRAYS = frozenset(("counts", "counts_whole", "tables", "bucket", "running_total"))
+_ARRAYS = frozenset(("counts", "counts_integer", "tables", "bucket", "running_total"))
 _TAKEN = _DIMENSIONS | _ARRAYS | {"value", "standard_deviation"}
 """Dimensions of other arrays, columns of tables beside the axes, and arrays."""
 
-_STARTS = ("strategy_", "workload_", "bucket_", "first_and_end", "axis_", "along_", "table_", "residual_", "last_")
+_STARTS = ("strategy_", "workload_", "bucket_", "first_and_end", "axis_", "marginal_", "table_", "residual_", "last_")
 _ENDS = ("_edge", "_edges", "_standard_deviation", "_")
 """A name that ends in "_" is taken for the second axis along another one."""
 

@@ -46,7 +46,7 @@ def balance(budget: BudgetStatus) -> Rows:
         (
             "Left",
             f"{share_text(max(0.0, 1.0 - used))} of it; one more {_kind(budget)} alone may take epsilon "
-            f"{budget.left_epsilon:.4g} at that delta",
+            f"{budget.remaining_epsilon:.4g} at that delta",
         ),
     ]
     rows += [(part.period.words.capitalize(), _period(part)) for part in budget.periods]
@@ -61,7 +61,7 @@ def nights_left(taken: Taken, part: Part | None) -> tuple[str, str]:
 
 
 def _kind(budget: BudgetStatus) -> str:
-    kind = "release of pure loss" if budget.left_mu == 0 < budget.left_epsilon else "release"
+    kind = "release of pure loss" if budget.left_mu == 0 < budget.remaining_epsilon else "release"
     return f"{kind} of all records" if budget.tally.has_parts else kind
 
 
@@ -70,7 +70,7 @@ def _period(part: PeriodStatus) -> str:
     count = f"{part.charges} release{'' if part.charges == 1 else 's'}"
     return (
         f"{share_text(used)} of epsilon {cap.epsilon:g} by {count}; {share_text(max(0.0, 1.0 - used))} left, one more "
-        f"release alone may take epsilon {cap.left_epsilon(part.spent):.4g}"
+        f"release alone may take epsilon {cap.remaining_epsilon(part.spent):.4g}"
     )
 
 

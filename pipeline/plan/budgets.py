@@ -85,6 +85,6 @@ def in_numbers(status: BudgetStatus) -> dict[str, Any]:
         "releases": status.charges,
         "spent_share": status.used,
         "spent_epsilon": status.spent_epsilon,
-        "left_epsilon": status.left_epsilon,
+        "remaining_epsilon": status.remaining_epsilon,
         "guess_right_at_most": Together.of(status),
     }

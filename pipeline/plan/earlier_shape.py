@@ -112,11 +112,11 @@ def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> Earl
         return None  # it was pruned, or is damaged: a pilot costs little
     learned = stated.get("learned", {})
     same = stated["output_digest"] == digest and stated["release_id"] == earlier_id
-    if not same or learned.get("chosen") != "ellipsoid" or learned["declared"] != questions.stated_shape():
+    if not same or learned.get("domain") != "ellipsoid" or learned["declared_geometry"] != questions.stated_shape():
         return None
-    if learned["lost"] > MOST_LOST:
+    if learned["clipped_squared_length_share"] > MOST_LOST:
         return None
-    mean, taken = (np.asarray(arrays[name][...], np.float64) for name in ("mean", "shortened_variance"))
+    mean, taken = (np.asarray(arrays[name][...], np.float64) for name in ("mean", "clipped_variance"))
     variances, both = (diagonal_of(arrays[f"covariance{error}"]) for error in ("", "_standard_deviation"))
     # Stated errors hold what shortening is expected to take; they are to follow the noise.
     noise = np.maximum(np.sqrt(np.maximum(both**2 - taken**2, 0.0)), _LEAST_NOISE * taken)

@@ -92,7 +92,7 @@ class Effort:
         cluster = self.config.cluster
         if isinstance(cluster, Threads):
             return cluster.threads_per_worker
-        if not isinstance(cluster, LocalCluster) or cluster.always:
+        if not isinstance(cluster, LocalCluster) or cluster.always_start_workers:
             return None
         slots = min(cluster.workers * cluster.threads_per_worker, _MOST_HERE)
         try:

@@ -91,7 +91,7 @@ class ExcessNoise:
         return {
             "sentence": self.sentence,
             "noise_over_largest_value": [self.least, self.largest],
-            "enough": {one.key: one.value for one in self.advice or ()},
+            "options": {one.key: one.value for one in self.advice or ()},
         }
 
 

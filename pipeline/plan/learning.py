@@ -338,13 +338,13 @@ class Learning:
         facts = {
             "for": self.questions.shape.learn,
             "aim": self.aim,
-            "chosen": "box" if stays else "ellipsoid",
+            "domain": "box" if stays else "ellipsoid",
             "radius": radius.radius,
-            "shortened": 0.0 if stays else radius.shortened,
-            "shortened_standard_deviation": 0.0 if stays else radius.uncertain,
-            "lost": 0.0 if stays else radius.lost,
+            "clipped_share": 0.0 if stays else radius.shortened,
+            "clipped_share_standard_deviation": 0.0 if stays else radius.uncertain,
+            "clipped_squared_length_share": 0.0 if stays else radius.lost,
             "expected_squared_error": {"box": in_box, "ellipsoid": radius.error},
-            "declared": self.questions.stated_shape(),
+            "declared_geometry": self.questions.stated_shape(),
             **self.questions.stated_limit(),
             **({} if self.earlier is None else {"earlier": self.earlier.plain}),
             "stages": {

@@ -114,7 +114,7 @@ def _allocation(config: ReleaseConfig, chosen: AllocatedSection) -> Allocation:
 def _metric(config: ReleaseConfig, least: Least) -> Metric:
     if isinstance(least, SubspaceSection):
         spectrum = tuple(float(least.variance[name]) for name in config.query.columns)
-        return Metric("subspace", spectrum=spectrum, leading=least.leading)
+        return Metric("subspace", spectrum=spectrum, leading=least.dimension)
     if isinstance(least, str):
         return Metric(least)
     return Metric("weighted", importance_of(config, least))

@@ -228,7 +228,7 @@ class Plan:
     @property
     def new_part(self) -> Part | None:
         """A part of the records of which nothing was released; None where the release is charged as one of all."""
-        column = self.config.data.part_of
+        column = self.config.data.partition_by
         return None if column is None else Part(self.config.release.dataset, column, "")
 
     def spec(self, fingerprint: str, history: str | None = None, part: Part | None = None) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def guess_alone(plan: Plan) -> tuple[float, str]:
 
 
 def _part_sentence(plan: Plan, part: Part | None) -> str:
-    column = plan.config.data.part_of
+    column = plan.config.data.partition_by
     if column is None:
         return ""
     which = f"one {column}, which its store names," if part is None else part.words

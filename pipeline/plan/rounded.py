@@ -142,7 +142,7 @@ class Rounded:
             return None
         remedy = "lower rows_at_most, or declare a box without norm_at_most"
         if self.by_content is not None:
-            remedy = "declare the step of columns of codes and whole numbers, more quantisation_bits, or alike_at_most"
+            remedy = "declare the step of columns of codes and integers, more quantisation_bits, or duplicates_at_most"
         return f"Records are rounded {'; '.join(said)}. To end this, {remedy}"
 
 
@@ -211,9 +211,9 @@ def _largest_error(clip: Quantiser) -> float:
 def facts(answer: Answer) -> dict[str, Any]:
     """What a release states of its rounding: sentences, and the numbers from which errors follow.
 
-    ``records`` and ``alike_at_most`` are n and m of :mod:`.rounding_error`, ``tilt`` is t and ``by_coordinate`` its r,
-    of outer products ``by_row`` and ``by_column``, a number where all of them are the same; K is ``largest_integer`` of
-    the mechanism.
+    ``records``, ``duplicates_at_most`` are n, m of :mod:`.rounding_error`, ``tilt`` is t and ``by_coordinate`` its
+    r, of outer products ``by_row`` and ``by_column``, a number where all of them are the same; K is ``largest_integer``
+    of the mechanism.
     """
     found = rounded(answer)
     if found is None or not isinstance(answer, _Summed):
@@ -225,7 +225,7 @@ def facts(answer: Answer) -> dict[str, Any]:
         return stated
     common = {
         "records": answer.question.problem.rows_at_most,
-        "alike_at_most": found.alike,
+        "duplicates_at_most": found.alike,
         "tilt": side.tilt,
         "second_order": error.second_order,
     }

@@ -115,7 +115,7 @@ def _drafted(tree: Mapping[str, Any], share: float, what: str, bins: dict[str, A
     drafted = {
         "release": {**release, "name": name},
         # A part of the records shares no guarantee: bounds are those of all of them.
-        "data": {key: value for key, value in _table(tree, "data").items() if key != "part_of"},
+        "data": {key: value for key, value in _table(tree, "data").items() if key != "partition_by"},
         "query": {
             "kind": "column-histograms",
             "rows_at_most": query.get("rows_at_most"),
@@ -156,7 +156,7 @@ def _features(query: Mapping[str, Any]) -> list[dict[str, Any]]:
     known = [{"lower", "upper"} <= each.keys() for each in tables]
     return [
         {key: each[key] for key in ("name", "count") if key in each}
-        | ({"counted": False} if is_known and not all(known) else {})
+        | ({"histogram": False} if is_known and not all(known) else {})
         for each, is_known in zip(tables, known, strict=True)
     ]
 

@@ -81,7 +81,7 @@ def principal_directions(release: Path) -> NoiseDirections:
         raise ConfigError(
             f"This release has {scale.size:,} features",
             f"All directions are computed of at most {_MOST:,}, for noise along each of them",
-            "blockveil public leading gives the leading directions of a release of any size",
+            "blockveil public eigenpairs gives the leading directions of a release of any size",
         )
     if found.attributes.get("matrix") == "directions":
         return _completed(found, scale)

@@ -295,7 +295,7 @@ class ShortenedCovarianceBlocks(CovarianceBlocks):
         taken = self._shortening.taken(self._variances, self._noise)
         by_feature = TakenByFeature.of(taken, self._shortening.share, self._variances)
         noise, axes = self._of_means
-        return {"shortened_variance": (taken, axes), _OF_MEANS: (np.hypot(noise, by_feature.means), axes)}
+        return {"clipped_variance": (taken, axes), _OF_MEANS: (np.hypot(noise, by_feature.means), axes)}
 
     def _see(
         self, value: NDArray[np.float64], head: CovarianceHead, rows: tuple[int, int], columns: tuple[int, int]

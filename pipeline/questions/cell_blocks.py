@@ -36,7 +36,7 @@ class CellBlocks:
         self.large: Mapping[str, Large] = {
             "counts": real,
             "counts_standard_deviation": real,
-            "counts_whole": Large(grid, names, np.int64, box_sides(grid)),
+            "counts_integer": Large(grid, names, np.int64, box_sides(grid)),
         }
         self._lock = threading.Lock()
         self._along: dict[Tile, list[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]] = {}
@@ -61,7 +61,7 @@ class CellBlocks:
             self._add_along(tile, place, Estimate(value, deviation))
         yield "counts", place, value
         yield "counts_standard_deviation", place, deviation
-        yield "counts_whole", place, integer_counts(value)
+        yield "counts_integer", place, integer_counts(value)
 
     def _add_along(self, tile: Tile, place: tuple[slice, ...], found: Estimate) -> None:
         """Keep the sums of a tile along each axis; tiles come in any order."""
@@ -87,8 +87,8 @@ class CellBlocks:
                 variance[part] += of_variance
             arrays = {
                 **arrays,
-                f"along_{axis + 1}": (value, (name,)),
-                f"along_{axis + 1}_standard_deviation": (np.sqrt(variance), (name,)),
+                f"marginal_{axis + 1}": (value, (name,)),
+                f"marginal_{axis + 1}_standard_deviation": (np.sqrt(variance), (name,)),
             }
         return arrays
 

@@ -89,7 +89,7 @@ class CellsQuestion:
         return {
             "counts": self.folded(found.value),
             "counts_standard_deviation": self.folded(found.standard_deviation),
-            "counts_whole": self.folded(integer_counts(found.value)),
+            "counts_integer": self.folded(integer_counts(found.value)),
             **self.axes(),
         }
 
@@ -208,8 +208,8 @@ class CellsAnswer:
             others = tuple(axis for axis in range(len(names)) if axis != number - 1)
             arrays = {
                 **arrays,
-                f"along_{number}": (value.sum(axis=others), (name,)),
-                f"along_{number}_standard_deviation": (np.sqrt(variance.sum(axis=others)), (name,)),
+                f"marginal_{number}": (value.sum(axis=others), (name,)),
+                f"marginal_{number}_standard_deviation": (np.sqrt(variance.sum(axis=others)), (name,)),
             }
         return arrays
 

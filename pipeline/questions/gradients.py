@@ -207,7 +207,7 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
 
 def build(loaded: LoadedConfig, asked: declared.GradientsSection) -> Gradients:
     """Question of a config; reads the pinned weights."""
-    if asked.training is not None and asked.training.sampled is not None:
+    if asked.training is not None and asked.training.sampling_probability is not None:
         _check_one_row(loaded)
     largest = 2 ** (asked.quantisation_bits - 1) - 1
     gram.check_no_overflow(asked.rows_at_most, largest)

@@ -207,7 +207,7 @@ class MomentAnswer:
         if (shortening := self.question.shortening) is not None:
             noise = np.diagonal(found.covariance.standard_deviation)
             variances = shortening.taken(np.diagonal(found.covariance.value), noise)
-            taken = {"shortened_variance": (variances, ("feature",))}
+            taken = {"clipped_variance": (variances, ("feature",))}
             shift = found.mean.value - coordinates.origin
             found = TakenByShortening.of(variances, shortening.share, found.covariance.value, shift).beside(found)
         return {
@@ -264,7 +264,7 @@ def build(loaded: LoadedConfig, asked: MomentSection) -> Moment:
         ends=ends_in_coordinates(clip),
     )
     query = SecondMomentQuery(clip, sparse)
-    alike = getattr(asked, "alike_at_most", None)  # a section of another package may have none
+    alike = getattr(asked, "duplicates_at_most", None)  # a section of another package may have none
     return Moment(problem, query, asked.columns, directed=along, density=density, side=side, alike=alike)
 
 

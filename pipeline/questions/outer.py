@@ -154,4 +154,4 @@ def build(loaded: LoadedConfig, asked: declared.OuterProductsSection) -> Outer:
     )
     names = asked.columns
     columns = names[: left.width], names[left.width :]
-    return Outer(problem, OuterProductsQuery(left, right), *columns, (sides[0], sides[1]), asked.alike_at_most)
+    return Outer(problem, OuterProductsQuery(left, right), *columns, (sides[0], sides[1]), asked.duplicates_at_most)

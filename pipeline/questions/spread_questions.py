@@ -174,8 +174,8 @@ class LearningQuestions:
 
     def stated_limit(self) -> dict[str, float]:
         """The share of records that may be shortened, as a release states it; empty where the config declares none."""
-        limit = self.shape.shortened_at_most
-        return {} if limit is None else {"shortened_at_most": limit}
+        limit = self.shape.clipped_share_at_most
+        return {} if limit is None else {"clipped_share_at_most": limit}
 
     def stated(self, question: TotalsQuestion | CellsQuestion | ColumnHistograms) -> dict[str, Any]:
         """A pilot, histograms or the rings as a release states queries."""

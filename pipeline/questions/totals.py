@@ -156,7 +156,7 @@ class TotalsAnswer:
         taken: ReleaseArrays = {}
         if question.shortening is not None:
             variances, means = question.shortening.of_means()
-            found, taken = found.beside(means), {"shortened_variance": (variances, ("feature",))}
+            found, taken = found.beside(means), {"clipped_variance": (variances, ("feature",))}
         return {
             **taken,
             "feature": (text(self.question.features), ("feature",)),
@@ -188,4 +188,4 @@ def build(loaded: LoadedConfig, asked: declared.TotalsSection) -> TotalsQuestion
         widths=None if ends is None else (ends[1] - ends[0]) / clip.largest,
         reach=None if ends is None else np.maximum(-ends[0], ends[1]) / clip.largest,
     )
-    return TotalsQuestion(problem, RecordSumsQuery(clip), asked.columns, side, asked.alike_at_most)
+    return TotalsQuestion(problem, RecordSumsQuery(clip), asked.columns, side, asked.duplicates_at_most)

@@ -206,7 +206,7 @@ class Course:
 def _batches(asked: TrainingSection) -> Batches | None:
     if asked.batch_count is not None and asked.batch_seed is not None:
         return FixedBatches(asked.batch_count, asked.batch_seed, asked.band or 1)
-    return None if asked.sampled is None else PoissonBatches(asked.sampled)
+    return None if asked.sampling_probability is None else PoissonBatches(asked.sampling_probability)
 
 
 def layer_axes(model: Model) -> dict[str, tuple[str, str]]:

@@ -58,7 +58,7 @@ class LedgerDigests:
                 "The key of what the ledger says of records is not in the key store",
                 "Without it nobody knows which records earlier nights were of",
                 "Restore the folder content of the key store, as it was after the last erasure. If no copy is left, "
-                "run `blockveil ledger admin lost-key CONFIG --by NAME --why REASON`, which ends open series",
+                "run `blockveil ledger admin replace-key CONFIG --by NAME --why REASON`, which ends open series",
             )
         return cls(key, renewals)
 

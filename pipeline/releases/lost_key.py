@@ -54,7 +54,7 @@ class KeyReplacement:
         lines += [f"Given back, for nothing was drawn: {release_id}" for release_id in self.given_back]
         lines += [
             f"The records of {release_id} are not all in a store that is still there: other parts of its data set are "
-            "charged as all records, without data.part_of"
+            "charged as all records, without data.partition_by"
             for release_id in self.parts
         ]
         return "\n".join(lines)

@@ -95,7 +95,7 @@ def check_grant(loaded: LoadedConfig, ledger: Ledger, after_loss: str | None) ->
         raise LedgerError(
             missing,
             "A budget that is granted in an older copy spends again what was spent since",
-            "Restore the newest copy. Where there is none, run `blockveil ledger admin restored CONFIG` first",
+            "Restore the newest copy. Where there is none, run `blockveil ledger admin reconcile CONFIG` first",
         )
     sent = destination_of(loaded)
     names = {each.name for each in looked_into(releases, _WHY)}
@@ -125,7 +125,7 @@ def require_none(loaded: LoadedConfig, ledger: Ledger) -> None:
         raise LedgerError(
             found,
             "An older copy of a ledger has forgotten charges, which would be spent a second time",
-            "Restore the newest copy. Where there is none, run `blockveil ledger admin restored CONFIG`, which "
+            "Restore the newest copy. Where there is none, run `blockveil ledger admin reconcile CONFIG`, which "
             "books what this account has seen. What it has not seen is booked with `blockveil ledger charge`, and the "
             "releases that the ledger does not know are moved out of output.root",
         )

@@ -102,7 +102,7 @@ def error_facts(plan: Plan) -> dict[str, Any]:
     if report is None:
         return {}
     return {
-        "of": "second_moment" if plan.answer.matrix == "covariance" else plan.answer.matrix,
+        "array": "second_moment" if plan.answer.matrix == "covariance" else plan.answer.matrix,
         "confidence": CONFIDENCE,
         "band_in_standard_deviations": report.band,
         "spectral_norm_bound": report.spectral,

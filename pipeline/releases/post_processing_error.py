@@ -71,13 +71,13 @@ def _moment(answer: MomentAnswer, arrays: ReleaseArrays) -> dict[str, Any]:
     else:
         simulated = simulated_errors.second_moment(stand_in, design, coordinates, answer.shrinks)
         norm, basis = error_report(design, units, units).spectral, "Davis-Kahan"
-        found["after_frobenius_norm_bound"] = _digits(_after_bound(answer, arrays, stand_in), up=True)
+        found["post_processed_frobenius_norm_bound"] = _digits(_after_bound(answer, arrays, stand_in), up=True)
     if simulated is None:
         return found
     found["simulated"] = _simulated(simulated)
     spectrum = np.linalg.eigvalsh(released).astype(np.float64)
     found["subspace"] = {
-        "of": f"{answer.matrix} with each feature in units of its declared scale",
+        "matrix": f"{answer.matrix} with each feature in units of its declared scale",
         "bound_by": basis,
         "leading": [
             {
@@ -110,14 +110,14 @@ def _counts(answer: CellsAnswer, arrays: ReleaseArrays) -> dict[str, Any]:
     rounding = 0.5 * math.sqrt(design.shape[0] * design.shape[1])
     found: dict[str, Any] = {
         "post_processing": WHOLE,
-        "post_processed": "counts_whole",
+        "post_processed": "counts_integer",
         # Each cell is off by at most twice its noise, and by at most half a count more than it.
-        "after_frobenius_norm_bound": _digits(min(2.0 * noise, noise + rounding), up=True),
+        "post_processed_frobenius_norm_bound": _digits(min(2.0 * noise, noise + rounding), up=True),
     }
-    if "counts_whole" not in arrays:  # too large to be held whole
+    if "counts_integer" not in arrays:  # too large to be held whole
         return found
     simulated = simulated_errors.counts(
-        _values(arrays, "counts_whole").astype(np.float64).reshape(design.shape), design
+        _values(arrays, "counts_integer").astype(np.float64).reshape(design.shape), design
     )
     return found if simulated is None else {**found, "simulated": _simulated(simulated)}
 
@@ -125,9 +125,9 @@ def _counts(answer: CellsAnswer, arrays: ReleaseArrays) -> dict[str, Any]:
 def _simulated(simulated: Simulated) -> dict[str, Any]:
     sizes = {
         column: {name: None if value is None else _digits(value) for name, value in asdict(size).items()}
-        for column, size in (("noisy", simulated.noisy), ("after", simulated.after))
+        for column, size in (("raw", simulated.noisy), ("post_processed", simulated.after))
     }
-    return {"on": "the released matrix, with noise of a public key", "draws": simulated.draws, **sizes}
+    return {"matrix": "the released matrix, with noise of a public key", "draws": simulated.draws, **sizes}
 
 
 def _stand_in(answer: MomentAnswer, arrays: ReleaseArrays) -> Array:

@@ -262,5 +262,5 @@ def _unreadable(what: str, error: BlockveilError) -> StoreError:
         f"{what} cannot be read: {error.value}",
         "All digests of records in a ledger, of all its stores, are under one key, and are replaced together; nothing "
         "was changed",
-        "Put it back, or run again with --gone PATH if it is gone for good",
+        "Put it back, or run again with --deleted-store PATH if it is gone for good",
     )

@@ -22,13 +22,13 @@ def sentence(error: Error) -> list[tuple[str, str]]:
     simulated = error.get("simulated")
     if not simulated:
         return []
-    before, after = simulated["noisy"]["entry"], simulated["after"]["entry"]
+    before, after = simulated["raw"]["entry"], simulated["post_processed"]["entry"]
     share = f"{after / before:.2f} of the error of an entry" if before else "no error either way"
     return [
         (
             "After post-processing",
             f"{share} is left in {error['post_processed'].replace('_', ' ')} "
-            f"({error['post_processing']}); simulated on {simulated['on']}",
+            f"({error['post_processing']}); simulated on {simulated['matrix']}",
         )
     ]
 
@@ -38,12 +38,15 @@ def sizes(error: Error) -> list[dict[str, str]]:
     if "post_processing" not in error:
         return []
     simulated = error.get("simulated", {})
-    noisy, after = simulated.get("noisy", {}), simulated.get("after", {})
+    noisy, after = simulated.get("raw", {}), simulated.get("post_processed", {})
     # What was bounded beforehand is the noise of the second moment, which a covariance follows from.
-    same = error["of"] == error["post_processed"].removesuffix("_psd").removesuffix("_whole")
+    same = error["array"] == error["post_processed"].removesuffix("_psd").removesuffix("_integer")
     bounds = {
         "spectral": (error["spectral_norm_bound"] if same else None, None),
-        "frobenius": (error["frobenius_norm_bound"] if same else None, error.get("after_frobenius_norm_bound")),
+        "frobenius": (
+            error["frobenius_norm_bound"] if same else None,
+            error.get("post_processed_frobenius_norm_bound"),
+        ),
     }
     rows = []
     for name, what in _SIZES.items():
@@ -62,7 +65,7 @@ def explanation(error: Error) -> str:
     if "simulated" not in error:
         return text + "The matrix is too large to simulate."
     return text + (
-        f"Simulated: {error['simulated']['draws']} releases on {error['simulated']['on']}; an estimate, not a bound."
+        f"Simulated: {error['simulated']['draws']} releases on {error['simulated']['matrix']}; an estimate, no bound."
     )
 
 

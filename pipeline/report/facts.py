@@ -281,7 +281,7 @@ def _whole(error: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Error of the whole matrix, which was known before any data was read."""
     if not error:
         return []
-    of, confidence = str(error["of"]).replace("_", " "), 100 * error["confidence"]
+    of, confidence = str(error["array"]).replace("_", " "), 100 * error["confidence"]
     return [
         (
             f"Noise of the whole {of}, in {confidence:.0f} of 100 releases",

@@ -204,7 +204,7 @@ def _after(error: after.Error, sources: Sources) -> list[str]:
     if not sizes:
         return []
     parts = [paragraph(after.explanation(error)), grid(sizes)]
-    of = error.get("subspace", {}).get("of", "")
+    of = error.get("subspace", {}).get("matrix", "")
     lost = f"Squared sine distance of leading subspaces from the truth, at most their dimension; of the {of}."
     parts += [paragraph(lost), grid(subspaces)] if subspaces else []
     title = "Error before and after post-processing"

@@ -17,7 +17,7 @@ _SURE = 2.0
 def asked(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The query as it was declared: where a night learned its shape, with the box of its config."""
     learned = attributes.get("learned")
-    return {**attributes["query"], **({} if learned is None else {"geometry": learned["declared"]})}
+    return {**attributes["query"], **({} if learned is None else {"geometry": learned["declared_geometry"]})}
 
 
 def declared_origin(attributes: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -25,7 +25,7 @@ def declared_origin(attributes: Mapping[str, Any]) -> NDArray[np.float64]:
     learned = attributes.get("learned")
     if learned is None:
         return np.asarray(attributes["origin"], np.float64)
-    shape = learned["declared"]
+    shape = learned["declared_geometry"]
     middles = [(each["lower"] + each["upper"]) / 2.0 for each in shape["features"]]
     return np.array(middles if shape["origin"] == "midpoint" else [0.0] * len(middles))
 
@@ -35,12 +35,12 @@ def lines(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
     learned = attributes.get("learned")
     if learned is None:
         return []
-    if learned["chosen"] == "box":
+    if learned["domain"] == "box":
         return [("Shape", "the declared box, where the error is expected to be smaller than in an ellipsoid")]
     earlier = learned.get("earlier")
     source = "" if earlier is None else f" from the release {earlier['release_id']}"
     source += ", in bounds that were learned too" if "bounds" in learned["stages"] else ""
-    share, deviation = 100.0 * learned["shortened"], 100.0 * learned["shortened_standard_deviation"]
+    share, deviation = 100.0 * learned["clipped_share"], 100.0 * learned["clipped_share_standard_deviation"]
     return [
         (
             "Shape",
@@ -54,12 +54,12 @@ def lines(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
 def drift(attributes: Mapping[str, Any]) -> str | None:
     """Warning that the learned shape shortened more records than declared; None where noise alone may exceed that."""
     learned = attributes.get("learned", {})
-    limit = learned.get("shortened_at_most")
-    if limit is None or learned["shortened"] - limit <= _SURE * learned["shortened_standard_deviation"]:
+    limit = learned.get("clipped_share_at_most")
+    if limit is None or learned["clipped_share"] - limit <= _SURE * learned["clipped_share_standard_deviation"]:
         return None
-    share, deviation = 100.0 * learned["shortened"], 100.0 * learned["shortened_standard_deviation"]
+    share, deviation = 100.0 * learned["clipped_share"], 100.0 * learned["clipped_share_standard_deviation"]
     return (
         f"The learned ellipsoid shortened {number(share)} % of the records, with noise of standard deviation "
-        f"{number(deviation)} %. query.geometry.shortened_at_most declares {number(100.0 * limit)} % at most. Check "
-        "whether records or their units have changed. If they are as expected, raise that share."
+        f"{number(deviation)} %. query.geometry.clipped_share_at_most declares {number(100.0 * limit)} % at most. "
+        "Check whether records or their units have changed. If they are as expected, raise that share."
     )

@@ -192,10 +192,10 @@ def _stated(matrix: ReleasedMatrix, alone: NoiseAlone, units: tuple[Array, Array
     error: dict[str, Any] = matrix.attributes.get("error") or {}
     unit = float(units[0][0] * units[1][0])
     known = "spectral_norm_bound" in error
-    if known and error.get("of") == matrix.kind:
+    if known and error.get("array") == matrix.kind:
         return float(error["spectral_norm_bound"]) / unit
     ratio = alone.ratio
-    if ratio is not None and known and error.get("of") == "second_moment":
+    if ratio is not None and known and error.get("array") == "second_moment":
         count = float(matrix.vectors()["count"][0])
         sums, longest = float(np.linalg.norm(ratio.sums)), float(np.linalg.norm(ratio.shift))
         sums *= 1.0 + _OFTEN

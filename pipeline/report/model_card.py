@@ -160,9 +160,9 @@ def _maps(origins: Sequence[Mapping[str, Any]]) -> list[str]:
                 f" The network was trained on {as_markdown(each['trained_on'])}; its file has the SHA-256 "
                 f"{as_markdown(each['sha256'])}."
             )
-        kind, learnt = _MAPS.get(each["kind"], as_markdown(each["kind"])), _LEARNT.get(each["learnt_from"])
+        kind, learnt = _MAPS.get(each["kind"], as_markdown(each["kind"])), _LEARNT.get(each["fitted_on"])
         found.append(
-            f"- {as_markdown(each['first'])}{further}: {kind}, chosen by {as_markdown(each['made_by'])}"
+            f"- {as_markdown(each['first'])}{further}: {kind}, chosen by {as_markdown(each['author'])}"
             f"{'' if learnt is None else f' from {learnt}'}.{network}"
         )
     return [*found, "- The records are given to the model after the same maps.", ""]

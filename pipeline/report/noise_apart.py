@@ -64,7 +64,7 @@ class NoiseApart:
     @cached_property
     def _taken(self) -> TakenByFeature:
         variances, learned = self._matrix.array(SHORTENED), self._matrix.attributes["learned"]
-        share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
+        share = float(learned["clipped_share"]) + float(learned["clipped_share_standard_deviation"])
         return TakenByFeature.of(np.asarray(variances, np.float64), share, self._matrix.diagonal("kind"))
 
 

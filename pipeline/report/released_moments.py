@@ -41,14 +41,14 @@ def moments_of(release: Shown, what: str) -> NoisyMoments:
         raise ConfigError(
             f"This release of {str(attributes.get('matrix'))[:40]} holds no second moment",
             f"{what} needs a covariance or second moment, not so large that it was published in blocks",
-            "Open such a release; of a larger one, Release.leading gives the leading directions",
+            "Open such a release; of a larger one, Release.eigenpairs gives the leading directions",
         )
     size = int(arrays["second_moment"].shape[0])
     if size > MOST_FEATURES:
         raise ConfigError(
             f"This release has {size:,} features",
             f"{what} is computed for {MOST_FEATURES:,} at most",
-            "Release fewer; Release.leading gives the leading directions of any number",
+            "Release fewer; Release.eigenpairs gives the leading directions of any number",
         )
     if mixed(attributes):
         raise ConfigError(
@@ -64,7 +64,7 @@ def moments_of(release: Shown, what: str) -> NoisyMoments:
         found = _about_the_origin(matrix, deviation, origin, _shared(attributes))
     else:
         of_mean = np.asarray(arrays["mean_standard_deviation"][...], np.float64)
-        shortened = "shortened_variance" in arrays
+        shortened = "clipped_variance" in arrays
         found = (
             _beside(release, matrix, deviation, origin)
             if shortened
@@ -90,17 +90,17 @@ def correlation_of(release: Shown) -> Estimate | None:
 def taken_by_shortening(release: Shown) -> TakenByShortening:
     """Errors that shortening adds to a covariance in a learned ellipsoid; raises KeyError where there is none."""
     mean, covariance, variances = (
-        np.asarray(release.arrays[name][...], np.float64) for name in ("mean", "covariance", "shortened_variance")
+        np.asarray(release.arrays[name][...], np.float64) for name in ("mean", "covariance", "clipped_variance")
     )
     learned, origin = release.attributes["learned"], np.asarray(release.attributes["origin"], np.float64)
-    share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
+    share = float(learned["clipped_share"]) + float(learned["clipped_share_standard_deviation"])
     return TakenByShortening.of(variances, share, covariance, mean - origin)
 
 
 def _beside(release: Shown, matrix: Array, deviation: Array, origin: Array) -> NoisyMoments:
     """With noise apart from what shortening records to a learned ellipsoid is expected to take."""
     of_mean, variances = (
-        np.asarray(release.arrays[name][...], np.float64) for name in ("mean_standard_deviation", "shortened_variance")
+        np.asarray(release.arrays[name][...], np.float64) for name in ("mean_standard_deviation", "clipped_variance")
     )
     taken, divisor = taken_by_shortening(release), _divisor(release)
     deviation, of_mean = less(deviation, taken.second_moments * divisor), less(of_mean, taken.means)

@@ -45,7 +45,8 @@ def training(facts: Facts) -> list[str]:
     hidden = f", after {layers}" if layers else ""
     summary = (
         f"The release trained {_PREDICTS[model['predicts']]}{hidden}, which predicts {model['target']['name']}, in "
-        f"{steps['steps']:,} steps over {_over(steps)}, by {steps['optimiser']} at a rate of {number(steps['rate'])}. "
+        f"{steps['steps']:,} steps over {_over(steps)}, by {steps['optimiser']} at a learning rate of "
+        f"{number(steps['rate'])}. "
         "The promise above is for all steps together."
     )
     use = (
@@ -95,7 +96,7 @@ def _over(steps: Mapping[str, Any]) -> str:
             )
             return f"one of {steps['batch_count']:,} batches each{taken}"
         case "poisson":
-            return f"a secret sample of {100 * steps['sampled']:g} % of the records each"
+            return f"a secret sample of {100 * steps['sampling_probability']:g} % of the records each"
     return "all records"
 
 

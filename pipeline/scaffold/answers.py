@@ -105,11 +105,11 @@ class Answers(Section):
     """the column that identifies them, where one of them can have several rows; "row" where each row is one of them"""
     unit_type: UnitType | None = None
     """what unit_column holds: "whole" numbers, of which 7, 7.0 and 07 are one, or "text" """
-    rows_of_each: Literal["average"] | Annotated[Whole, Field(ge=1, le=1000)] | None = None
+    rows_per_unit: Literal["average"] | Annotated[Whole, Field(ge=1, le=1000)] | None = None
     """the most rows of one of them that are kept, or "average" for one record that is the mean of all their rows"""
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)] | None = None
     """a public bound on the number of records, now and later"""
-    rows_known: bool | None = None
+    row_count_public: bool | None = None
     """whether the number of records is public anyway"""
     missing: Literal["drop", "refuse"] | None = None
     """what becomes of a record with a missing number: it is left out ("drop"), or stops the ingest ("refuse"); by
@@ -141,7 +141,7 @@ class Answers(Section):
     @property
     def neighbours(self) -> Neighbours:
         """How neighbours differ."""
-        return Neighbours.REPLACE_ONE if self.rows_known else Neighbours.ADD_REMOVE
+        return Neighbours.REPLACE_ONE if self.row_count_public else Neighbours.ADD_REMOVE
 
     @property
     def counted(self) -> bool:
@@ -163,7 +163,7 @@ class Answers(Section):
     @property
     def policy(self) -> Literal["drop", "refuse"]:
         """What becomes of a record with a missing number; none is left out where their number is public."""
-        return self.missing or ("refuse" if self.rows_known else "drop")
+        return self.missing or ("refuse" if self.row_count_public else "drop")
 
     @property
     def consequences(self) -> Iterator[str]:
@@ -175,9 +175,9 @@ class Answers(Section):
             yield f'missing = "{self.policy}": a record with a missing number {becomes}'
 
     @property
-    def rows_per_unit(self) -> int:
+    def most_rows_per_unit(self) -> int:
         """Rows of the store that one unit can have."""
-        return self.rows_of_each if isinstance(self.rows_of_each, int) else 1
+        return self.rows_per_unit if isinstance(self.rows_per_unit, int) else 1
 
     @property
     def nights(self) -> int | None:
@@ -204,7 +204,7 @@ class Answers(Section):
 
     @rule
     def _unit_and_rows(self) -> None:
-        for key in ("rows_of_each", "unit_type"):
+        for key in ("rows_per_unit", "unit_type"):
             if getattr(self, key) is not None and self.unit_column is None:
                 raise refusal(
                     key,
@@ -222,19 +222,19 @@ class Answers(Section):
 
     @rule
     def _number_of_rows(self) -> None:
-        if not self.rows_known:
+        if not self.row_count_public:
             return
-        if self.rows_per_unit > 1:
+        if self.most_rows_per_unit > 1:
             raise refusal(
-                "rows_known",
-                f"true with rows_of_each = {self.rows_per_unit}",
+                "row_count_public",
+                f"true with rows_per_unit = {self.most_rows_per_unit}",
                 "Somebody with several rows changes the number of rows, so it cannot be public",
                 "Answer no; or keep one row of each, or their average",
             )
         if self.missing == "drop":
             raise refusal(
                 "missing",
-                '"drop" with rows_known = true',
+                '"drop" with row_count_public = true',
                 "How many rows are left out depends on private values, so their number would not be public",
                 'Answer "refuse", or that the number of rows is not known',
             )
@@ -245,7 +245,7 @@ class Answers(Section):
             if self.purpose not in purposes and getattr(self, key) is not None:
                 belongs = f"It belongs to {' and '.join(purposes)}"
                 raise refusal(key, "given for another purpose", belongs, "Leave it out")
-        if self.counted and self.rows_of_each == AVERAGE:
+        if self.counted and self.rows_per_unit == AVERAGE:
             raise refusal(
                 "purpose",
                 f'"{self.purpose}" of averages',

@@ -91,15 +91,15 @@ class Earlier:
         answers: dict[str, Any] = {
             "dataset": config.release.dataset,
             "unit": config.privacy.unit,
-            "rows_known": config.privacy.neighbours == Neighbours.REPLACE_ONE,
+            "row_count_public": config.privacy.neighbours == Neighbours.REPLACE_ONE,
             "unit_column": getattr(unit, "column", EACH_ROW),
         }
         if isinstance(unit, ChosenRows | AggregatedRows):
             answers["unit_type"] = unit.type
         if isinstance(unit, ChosenRows):
-            answers["rows_of_each"] = unit.rows_at_most
+            answers["rows_per_unit"] = unit.rows_at_most
         elif isinstance(unit, AggregatedRows):
-            answers["rows_of_each"] = AVERAGE
+            answers["rows_per_unit"] = AVERAGE
         rows_at_most = getattr(config.query, "rows_at_most", None)
         return answers if rows_at_most is None else {**answers, "rows_at_most": rows_at_most}
 
@@ -112,7 +112,7 @@ class Earlier:
             With the first answer that differs.
         """
         inherited = self.inherited()
-        for key in ("dataset", "unit", "unit_column", "rows_known"):
+        for key in ("dataset", "unit", "unit_column", "row_count_public"):
             if given.get(key, inherited[key]) != inherited[key]:
                 raise ConfigError(
                     f'{key}: {given[key]!r}, where "{self.release.path.name}" has {inherited[key]!r}',

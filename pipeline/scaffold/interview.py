@@ -98,7 +98,7 @@ def _purpose(words: str) -> Mapping[str, Any]:
 
 
 def _rows_of_each(words: str) -> Mapping[str, Any]:
-    return {"rows_of_each": AVERAGE} if words.lower() == AVERAGE else _whole("rows_of_each")(words)
+    return {"rows_per_unit": AVERAGE} if words.lower() == AVERAGE else _whole("rows_per_unit")(words)
 
 
 def _every(words: str) -> Mapping[str, Any]:
@@ -154,11 +154,11 @@ DECISIONS: tuple[Decision, ...] = (
         lambda words: {"unit_type": _UNIT_TYPES.get(words.lower(), words)},
     ),
     Decision(
-        "rows_of_each",
+        "rows_per_unit",
         f'At most how many rows of each are kept? Or "{AVERAGE}", for one record that is the mean of all.',
         "Noise grows with this number. The average costs no more than one row, and suits relations between people; "
         "rows suit questions about events.",
-        lambda given, source: given.unit_column is not None and given.rows_of_each is None,
+        lambda given, source: given.unit_column is not None and given.rows_per_unit is None,
         _rows_of_each,
     ),
     Decision(
@@ -170,12 +170,12 @@ DECISIONS: tuple[Decision, ...] = (
         _whole("rows_at_most"),
     ),
     Decision(
-        "rows_known",
+        "row_count_public",
         "May everybody know the exact number of records? (yes or no)",
         "If yes, what one of them holds is protected, and not whether it is there. No is the stronger promise, and the "
         "one to give in doubt.",
-        lambda given, source: given.rows_known is None and given.rows_per_unit == 1,
-        _yes("rows_known"),
+        lambda given, source: given.row_count_public is None and given.most_rows_per_unit == 1,
+        _yes("row_count_public"),
     ),
     Decision(
         "purpose",

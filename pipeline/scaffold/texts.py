@@ -94,7 +94,7 @@ def _unit(answers: Answers) -> str:
         "missing": answers.policy,
         "seed": f"{answers.dataset}: any text; it fixes which rows are kept",
     }
-    if answers.rows_of_each == AVERAGE:
+    if answers.rows_per_unit == AVERAGE:
         return _table(
             "unit",
             {"kind": "aggregate", **common, "by": "mean"},
@@ -102,7 +102,7 @@ def _unit(answers: Answers) -> str:
         )
     return _table(
         "unit",
-        {"kind": "choose", **common, "rows_at_most": answers.rows_of_each},
+        {"kind": "choose", **common, "rows_at_most": answers.rows_per_unit},
         f"# All rows of {answers.called} are protected together. Rows beyond the bound are dropped; which, follows "
         "from the seed.",
     )
@@ -116,9 +116,9 @@ def _column(name: str, answer: ColumnAnswer, answers: Answers) -> str:
             whole = isinstance(answer, Numbers) and answer.whole
             found |= {"kind": "whole" if whole else "number", "missing": answers.policy}
         case DateRange():
-            found |= {"kind": "date", "stored": "days", "since": answer.first, "missing": answers.policy}
+            found |= {"kind": "date", "extract": "days", "since": answer.first, "missing": answers.policy}
         case Calendar():
-            found |= {"kind": "date", "stored": answer.part, "encode": encode, "missing": answers.policy}
+            found |= {"kind": "date", "extract": answer.part, "encode": encode, "missing": answers.policy}
         case YesNo():
             found |= {"kind": "boolean", "missing": answers.policy}
         case Categories():
@@ -165,7 +165,7 @@ def find_bounds_text(answers: Answers, share: float, place: Place = FIRST) -> st
         Where the files belong.
     """
     stored = [each["name"] for name, answer in ordered(answers) for each in _features(name, answer)]
-    features = [{"name": name} | ({} if name in answers.unknown else {"counted": False}) for name in stored]
+    features = [{"name": name} | ({} if name in answers.unknown else {"histogram": False}) for name in stored]
     query = {"kind": "column-histograms", "rows_at_most": answers.rows_at_most, "missing": answers.policy}
     words = (
         "# How many values lie between which powers of two, of either sign. No bin depends on the records, and\n"
@@ -192,8 +192,8 @@ def _privacy(answers: Answers, share: float | None) -> str:
         "neighbours": answers.neighbours.value,
         "unit": answers.called,
     }
-    if answers.rows_per_unit > 1:
-        privacy["rows_per_unit"] = answers.rows_per_unit
+    if answers.most_rows_per_unit > 1:
+        privacy["rows_per_unit"] = answers.most_rows_per_unit
     if share is not None:
         privacy["share"] = share
     return _table("privacy", privacy, *_privacy_words(answers))
@@ -202,7 +202,7 @@ def _privacy(answers: Answers, share: float | None) -> str:
 def _privacy_words(answers: Answers) -> Iterator[str]:
     nights = answers.nights or 1
     yield f"# The promise over all nights together{'' if nights == 1 else f', of which there are {nights}'}."
-    if answers.rows_known:
+    if answers.row_count_public:
         yield "# The number of records is public; what one of them holds is not."
     else:
         yield "# Whether somebody is among the records at all is protected; their number is released with noise."
@@ -241,7 +241,7 @@ def _query(answers: Answers, place: Place) -> Iterator[str]:
 
 def _bounded(answers: Answers) -> list[dict[str, Any]]:
     """Columns of the store with their bounds, and with their steps where what is added up is no mean of several."""
-    stepped = answers.purpose in _ADDED and answers.rows_of_each != AVERAGE
+    stepped = answers.purpose in _ADDED and answers.rows_per_unit != AVERAGE
     features = [pair for name, answer in ordered(answers) for pair in _features(name, answer)]
     return [{key: each for key, each in feature.items() if stepped or key != "step"} for feature in features]
 
@@ -351,7 +351,7 @@ def night_text(answers: Answers, place: Place = FIRST) -> str:
         "mode": "release",
         "cron": _cron(answers),
         "timezone": answers.timezone,
-        "missed": "latest",
+        "missed_nights": "latest",
     }
     return _table("[night]", night, f"# The last night that the promise pays for is {answers.until}.")
 

@@ -11,9 +11,9 @@ from blockveil.pipeline.scaffold.column_names import SourceColumns
 from blockveil.pipeline.scaffold.interview import checked, open_questions, together
 
 _JUDGED_BY = {
-    "unit_column": ("unit_type", "rows_of_each", "rows_known", "columns"),
-    "rows_of_each": ("rows_known",),
-    "rows_known": ("missing",),
+    "unit_column": ("unit_type", "rows_per_unit", "row_count_public", "columns"),
+    "rows_per_unit": ("row_count_public",),
+    "row_count_public": ("missing",),
     "purpose": ("ways", "directions", "target", "examples"),
     "columns": ("ways", "directions", "target"),
     "until": ("every",),

@@ -48,8 +48,10 @@ class MadeUpRows:
         if config.bounded is not None:
             kind, named = config.bounded.type, [unit] * count
             columns[config.bounded.column] = pa.array(named if kind == "whole" else [f"unit {one}" for one in named])
-        if config.ingest.only is not None:
-            columns[config.ingest.only.column] = _repeated(config.ingest.only.type, config.ingest.only.value, count)
+        if config.ingest.partition is not None:
+            columns[config.ingest.partition.column] = _repeated(
+                config.ingest.partition.type, config.ingest.partition.value, count
+            )
         # Every third row is the one before it.
         return pa.table(columns).take(pa.array([place - (place % 3 == 2) for place in range(count)]))
 
@@ -86,7 +88,7 @@ def _values(column: Column, name: str, rng: np.random.Generator, count: int) -> 
         case CategoryColumn():
             return pa.array([column.categories[place] for place in rng.integers(0, len(column.categories), count)])
         case CrossColumn():
-            labels = next(each.categories for each in column.of if each.name == name)
+            labels = next(each.categories for each in column.columns if each.name == name)
             return pa.array([labels[place] for place in rng.integers(0, len(labels), count)])
         case DateColumn():
             return pa.array(rng.integers(20_000, 20_400, count).astype(np.int32), pa.date32())

@@ -50,7 +50,7 @@ def replaced_by(config: IngestConfig, rows: pa.Schema) -> tuple[str, tuple[str, 
         Types of the rows that are put into it.
     """
     source = config.source
-    arrival, only = config.arrival, config.ingest.only
+    arrival, only = config.arrival, config.ingest.partition
     if isinstance(source, PostgresSource):
         return "parquet", ("the PostgreSQL server and its query, whose rows Parquet files hold",)
     if arrival is not None and only is not None and only.column == arrival.column:

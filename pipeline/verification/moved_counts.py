@@ -223,7 +223,7 @@ def _sizes_of_histograms(query: Mapping[str, Any]) -> list[int]:
     """
     missing, found = int(query["missing"] == "count"), list[int]()
     for feature in query["features"]:
-        if feature.get("counted") is False:
+        if feature.get("histogram") is False:
             continue
         if feature.get("edges") is not None:
             found.append(len(feature["edges"]) + 1 + missing)

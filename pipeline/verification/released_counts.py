@@ -82,10 +82,10 @@ def cells(check: CheckedArrays) -> None:
     if WINDOW in check.mechanism.get("continual", {}):
         return
     counts = check.of("counts", grid)
-    whole = check.of("counts_whole", grid)
+    whole = check.of("counts_integer", grid)
     for part in slabs(grid):
         nearest = np.rint(np.maximum(np.asarray(counts[part], np.float64), 0.0))
-        check.require("counts_whole", bool(np.array_equal(np.asarray(whole[part]), nearest)))
+        check.require("counts_integer", bool(np.array_equal(np.asarray(whole[part]), nearest)))
 
 
 def axes(check: CheckedArrays) -> tuple[int, ...]:
@@ -151,8 +151,8 @@ def _independent(check: CheckedArrays, grid: tuple[int, ...]) -> None:
             else:
                 total += sums
         size = float(np.max(np.abs(total), initial=0.0)) + deviation * rest
-        check.sums_to(f"along_{number}", total, size)
-        check.constant(f"along_{number}{DEVIATION}", (deviation * rest,) * 2)
+        check.sums_to(f"marginal_{number}", total, size)
+        check.constant(f"marginal_{number}{DEVIATION}", (deviation * rest,) * 2)
     if shared:
         table = _table(grid)
         _answers(check, grid, _Noise(np.full(table, deviation**2)))

@@ -15,7 +15,7 @@ from blockveil.pipeline.verification.checked_arrays import DEVIATION, CheckedArr
 from blockveil.pipeline.verification.stated_grid import Values
 
 _ANY, _OF_CORRELATION, _OF_MEANS = 0.2, 1.1, 0.33
-_TAKEN = "shortened_variance"
+_TAKEN = "clipped_variance"
 
 
 class ShortenedErrors:
@@ -44,7 +44,7 @@ class ShortenedErrors:
         self._variances = check.read(_TAKEN, origin.shape)
         check.require(_TAKEN, bool(np.all(np.isfinite(self._variances) & (self._variances >= 0.0))))
         learned = check.stated["learned"]
-        share = float(learned["shortened"]) + float(learned["shortened_standard_deviation"])
+        share = float(learned["clipped_share"]) + float(learned["clipped_share_standard_deviation"])
         self.means = _OF_MEANS * np.sqrt(self._variances * share)
         if "covariance" not in check.arrays:
             return

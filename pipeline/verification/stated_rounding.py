@@ -108,7 +108,7 @@ def stated_rounding(
     if places is None or int(places[1]) < 1:
         raise ValueError("rounding")
     tilt, largest, records = 1.0 / int(places[1]), largest_integer(stated), stated_count(query, "rows_at_most")
-    alike = stated_count(query, "alike_at_most") if "alike_at_most" in query else _USUALLY_ALIKE
+    alike = stated_count(query, "duplicates_at_most") if "duplicates_at_most" in query else _USUALLY_ALIKE
     alike = min(alike, records)
     r = math.hypot(math.sqrt((0.25 + tilt) * records * alike) / largest, records * tilt / largest)
     down, across = (

@@ -117,9 +117,9 @@ class Stages:
         learned, shape = self.stated["learned"], self.stated["query"]["geometry"]
         if not self._nearer():
             return False
-        if learned["chosen"] == "box":
-            return bool(shape == learned["declared"])
-        if shape["kind"] != "ellipsoid" or shape["shape"] != "diagonal" or learned["chosen"] != "ellipsoid":
+        if learned["domain"] == "box":
+            return bool(shape == learned["declared_geometry"])
+        if shape["kind"] != "ellipsoid" or shape["shape"] != "diagonal" or learned["domain"] != "ellipsoid":
             return False
         middle, half = self._box
         mean, taken = self._taken(self._earlier() if "earlier" in learned else self._by_pilots())
@@ -174,7 +174,7 @@ class Stages:
     @property
     def _by_counts(self) -> bool:
         """Whether bounds were learned, by counts in the place of the first pilot."""
-        return bool(self.stated["learned"]["declared"].get("learn_bounds", False))
+        return bool(self.stated["learned"]["declared_geometry"].get("learn_bounds", False))
 
     @property
     def _first(self) -> str:
@@ -183,7 +183,7 @@ class Stages:
     @property
     def _box(self) -> tuple[Values, Values]:
         """Middle and half widths of the declared box."""
-        lower, upper = _bounds(self.stated["learned"]["declared"])
+        lower, upper = _bounds(self.stated["learned"]["declared_geometry"])
         return (lower + upper) / 2.0, (upper - lower) / 2.0
 
     def _seen(self, pilot: str) -> Spread:
@@ -225,8 +225,8 @@ class Stages:
     def _shortened(self) -> bool:
         """Whether what shortening takes is what pilots, rings and answer say."""
         learned = self.stated["learned"]
-        if learned["chosen"] == "box":
-            return "shortened_variance" not in self.arrays
+        if learned["domain"] == "box":
+            return "clipped_variance" not in self.arrays
         edges = np.array(learned["stages"][_RINGS]["query"]["axes"][0]["edges"], np.float64)
         counts, noise = self._read("rings_counts"), self._read("rings_counts_standard_deviation")
         radius, width = float(learned["radius"]), self._box[1].size
@@ -244,7 +244,7 @@ class Stages:
         lost = lost / width / max(float(self._read("count")) if public else float(np.sum(counts)), 1.0)
         squares = self._squares(radius)
         taken = self._taken_of_answer(lost, squares) if "covariance" in self.arrays else (lost + _UNSEEN) * squares
-        found = self._read("shortened_variance")
+        found = self._read("clipped_variance")
         return bool(np.all(np.isfinite(taken)) and np.allclose(found, taken, rtol=0.05, atol=1e-9 * np.max(taken)))
 
     def _taken_of_answer(self, lost: float, squares: Values) -> Values:
@@ -270,7 +270,7 @@ class Stages:
     def _answer(self) -> tuple[Values, Values]:
         """Variances by the answer and the standard deviation of their noise."""
         variances, spread = (diagonal(self.arrays[f"covariance{end}"]) for end in ("", "_standard_deviation"))
-        return variances, np.sqrt(np.maximum(spread**2 - self._read("shortened_variance") ** 2, 0.0))
+        return variances, np.sqrt(np.maximum(spread**2 - self._read("clipped_variance") ** 2, 0.0))
 
     def _stated_before(self) -> Values:
         """Shares of variances that the earlier night stated."""

@@ -150,7 +150,7 @@ def histograms(check: CheckedArrays) -> None:
     """Of histograms of columns; parameters and errors as :func:`.released_counts.cells`."""
     borders, names = list[tuple[Values, Values]](), list[str]()
     for feature in check.query["features"]:
-        if feature.get("counted") is False:
+        if feature.get("histogram") is False:
             continue
         names.append(str(feature["name"]))
         borders.append(_borders(check, feature))

@@ -301,7 +301,7 @@ def _by_stages(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
         except (OtherArray, KeyError) as problem:
             failure = one_line(f"they do not state or hold {problem}")
         learned = stated["learned"]
-        words = f"{len(learned['stages']) + 1} under one promise; records are in the {learned['chosen']} that they gave"
+        words = f"{len(learned['stages']) + 1} under one promise; records are in the {learned['domain']} that they gave"
         return Finding("Stages", failure is None, failure or words)
 
     return _stages
@@ -356,7 +356,7 @@ def _sampled(stated: Mapping[str, Any]) -> Finding:
         return Finding("Noise", False, words)
     multiplier = 1.0 / row.size
     asked = stated["query"]["training"]
-    if (probability, steps) != (stated_number(asked, "sampled"), int(stated_number(asked, "steps"))):
+    if (probability, steps) != (stated_number(asked, "sampling_probability"), int(stated_number(asked, "steps"))):
         return Finding("Noise", False, "its samples are not those of its query")
     step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(multiplier))
     all_steps = PLDAccountant().compose(dp_event.SelfComposedDpEvent(step, steps))

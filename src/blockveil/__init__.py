@@ -8,7 +8,7 @@ Each of these is imported when it is first asked for::
     bv.ingest("ingest.toml")         # the store that releases read; spends nothing
     bv.plan("quickstart.toml")       # what a release would cost; reads no data
     bv.budget("quickstart.toml")     # what is left, .grant(epsilon=..., delta=...), .forecast()
-    bv.ledger("quickstart.toml")     # after a disaster: .restored(), .attest(by=..., why=...), .lost_key(...)
+    bv.ledger("quickstart.toml")     # after a disaster: .reconcile(), .attest(by=..., why=...), .replace_key(...)
     bv.run("quickstart.toml")        # release, or finish what was begun
     bv.open("releases/people/...")   # a published release: labelled results with errors
     bv.combine([...], drift=0.01)    # several nights as one estimate of the last

@@ -20,7 +20,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "latest"
+missed_nights = "latest"
 
 [[verify]]
 config = "people"
@@ -190,7 +190,7 @@ def test_a_release_that_is_missing_is_told_of_by_the_ledger_and_the_server_says_
     with server_alone(home) as served:
         make_blocks(served, address, port, authority)
     (tmp_path / "people.toml").write_text(
-        (tmp_path / "people.toml").read_text() + "\n[approval]\nabove_share = 0.001\n"
+        (tmp_path / "people.toml").read_text() + "\n[approval]\nthreshold_share = 0.001\n"
     )
     with serve(tmp_path, home) as served:
         missing = "is not released. Its run"

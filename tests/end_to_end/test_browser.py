@@ -21,7 +21,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "latest"
+missed_nights = "latest"
 """
 
 
@@ -31,7 +31,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     loaded = support.prepare(folder, budget=1.1)
     asks = loaded.path.read_text().replace('name = "covariance"', 'name = "asked"')
-    (folder / "asks.toml").write_text(asks + "\n[approval]\nabove_share = 0.5\n")
+    (folder / "asks.toml").write_text(asks + "\n[approval]\nthreshold_share = 0.5\n")
     (folder / "deployments.toml").write_text(NIGHT)
     with serve(folder, folder / "home", PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
         served.ledger = Ledger(loaded.ledger_url)

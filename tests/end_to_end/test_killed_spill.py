@@ -57,7 +57,7 @@ def test_raw_values_that_a_killed_run_spilled_are_gone_after_the_next(tmp_path, 
     home = scratch / f"blockveil-{os.getuid()}"
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in spilled())
-    done = run("again", "--set", f"cluster.always={always}")
+    done = run("again", "--set", f"cluster.always_start_workers={always}")
     assert done.returncode == 0, done.stderr.decode()
     assert list(home.iterdir()) == []
     assert [entry.kind for entry in Ledger(loaded.ledger_url).history()].count("COMMITTED") == 1

@@ -186,7 +186,7 @@ def test_no_query_leaves_its_exact_answer_anywhere(tmp_path, query):
         folder.mkdir()
     values = queries.records(query)
     path = queries.prepare(people, query, values).path
-    path.write_text(path.read_text().replace('kind = "threads"', 'kind = "local"\nalways = true'))
+    path.write_text(path.read_text().replace('kind = "threads"', 'kind = "local"\nalways_start_workers = true'))
     loaded = load_config(path)
     plan = make_plan(loaded, NIGHT)
     shown = blockveil(tmp_path, loaded, out, home, "--no-prefect")

@@ -105,7 +105,7 @@ ingest = "arrivals-of-@name@"
 cron = "0 3 1 1 *"
 timezone = "UTC"
 mode = "release"
-missed = "skip"
+missed_nights = "skip"
 """
 
 

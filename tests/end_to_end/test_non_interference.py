@@ -59,7 +59,7 @@ optimiser = "adam"
 rate = 0.5
 """
 FIXED = STEPS.replace('"full"', '"fixed"\nbatch_count = 3\nbatch_seed = "any text"')
-SAMPLES = STEPS.replace('"full"', '"poisson"\nsampled = 0.3')
+SAMPLES = STEPS.replace('"full"', '"poisson"\nsampling_probability = 0.3')
 GAUSSIAN, SHAPED = 'kind = "gaussian"', 'kind = "shaped-gaussian"\noptimise_for = "relative-error"'
 ADD, REPLACE = "add-remove", "replace-one"
 

@@ -33,7 +33,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "skip"
+missed_nights = "skip"
 """
 
 OPEN = {("get", "/api/health"), ("get", "/api/ready")}

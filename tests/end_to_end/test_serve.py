@@ -28,7 +28,7 @@ config = "people"
 cron = "{cron}"
 timezone = "UTC"
 mode = "release"
-missed = "{missed}"
+missed_nights = "{missed}"
 """
 
 

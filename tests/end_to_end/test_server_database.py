@@ -21,7 +21,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "latest"
+missed_nights = "latest"
 """
 
 

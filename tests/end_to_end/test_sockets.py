@@ -238,7 +238,7 @@ def test_all_sockets_of_a_demo_refuse_another_account(tmp_path, routes):
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     config = tmp_path / "configs" / "quickstart.toml"
     # The work is too little to start workers for, and without any the demo is over before its sockets were asked.
-    config.write_text(config.read_text().replace('kind = "local"', 'kind = "local"\nalways = true'))
+    config.write_text(config.read_text().replace('kind = "local"', 'kind = "local"\nalways_start_workers = true'))
     watched(["demo"], tmp_path, routes, CLUSTER | {"Prefect server": 1})
 
 
@@ -248,7 +248,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "UTC"
 mode = "release"
-missed = "skip"
+missed_nights = "skip"
 """
 
 

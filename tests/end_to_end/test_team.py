@@ -28,7 +28,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "all"
+missed_nights = "all"
 """
 
 

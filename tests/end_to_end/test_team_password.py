@@ -35,7 +35,7 @@ config = "{name}"
 cron = "30 2 * * *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "skip"
+missed_nights = "skip"
 """
 BUDGET = ["BUDGET"]
 WHOLE = ["RESERVED", "COMMITTED", "RELEASED"]

@@ -26,9 +26,9 @@ config = "night{number}"
 cron = "{at.minute} {at.hour} * * *"
 timezone = "UTC"
 mode = "release"
-missed = "all"
+missed_nights = "all"
 """
-APPROVAL = "\n[approval]\nabove_share = 0.0001\n"
+APPROVAL = "\n[approval]\nthreshold_share = 0.0001\n"
 APPROVED = {"decision": "approve", "name": "the director"}
 
 

@@ -375,7 +375,7 @@ def matrix_of_another_name(group):
 def steps_of_a_training_without_end(group):
     def forge(stated):
         stated["mechanism"]["sampling"] = {"probability": 0.5, "steps": 10**15}
-        stated["query"]["training"] = {"sampled": 0.5, "steps": 10**15}
+        stated["query"]["training"] = {"sampling_probability": 0.5, "steps": 10**15}
 
     return forged(group, forge)
 

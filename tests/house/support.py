@@ -18,7 +18,7 @@ CANARY = 271828.182845904
 UNIT = "one person (one row)"
 FEATURES = ("age", "income", "debt")
 
-CLUSTERS = {"threads": 'kind = "threads"', "local": 'kind = "local"\nalways = true'}
+CLUSTERS = {"threads": 'kind = "threads"', "local": 'kind = "local"\nalways_start_workers = true'}
 """What runs the work: threads of the process, or worker processes, however small the work is."""
 
 CONFIG = """

@@ -32,7 +32,7 @@ config = "people"
 cron = "30 2 29 2 *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "latest"
+missed_nights = "latest"
 
 [[verify]]
 config = "people"

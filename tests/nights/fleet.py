@@ -70,7 +70,7 @@ config = "people"
 cron = "0 {HOUR} * * *"
 timezone = "UTC"
 mode = "release"
-missed = "latest"
+missed_nights = "latest"
 grace_minutes = 30
 
 [alerts]
@@ -233,7 +233,9 @@ class Fleet:
         upload(self.records, self.folder / "records.zarr", "records.zarr")
         path = support.write_config(self.folder, kind="second-moment", cluster="local")
         text = path.read_text().replace('"records.zarr"', f'"{self.records}/records.zarr"')
-        text = text.replace('"ledger.db"', f'"{self.address}"').replace("always = true", "always = false\nworkers = 1")
+        text = text.replace('"ledger.db"', f'"{self.address}"').replace(
+            "always_start_workers = true", "always_start_workers = false\nworkers = 1"
+        )
         path.write_text(f'{text}upload = "{self.bucket}"\n')
         (self.folder / "deployments.toml").write_text(NIGHT)
         self.loaded = load_config(path)
@@ -363,7 +365,9 @@ class Fleet:
         at += timedelta(days=1 if at <= self.now + timedelta(minutes=1) else 0)
         lived = Lived(fault, at.date())
         path, on_workers = self.loaded.path, str(fault in ON_WORKERS).lower()
-        path.write_text(re.sub("always = (true|false)", f"always = {on_workers}", path.read_text()))
+        path.write_text(
+            re.sub("always_start_workers = (true|false)", f"always_start_workers = {on_workers}", path.read_text())
+        )
         run = self.served.wait(lambda: self._run(at), f"no run is planned for {at}")
         left = chance.choice([1, 1, 2])
         self.turn(at - timedelta(seconds=2))

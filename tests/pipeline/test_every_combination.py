@@ -150,8 +150,8 @@ def mechanisms(names):
         if each.mechanism is not None
     }
     equal = "{ " + ", ".join(f"{name} = 1.5" for name in names) + " }"
-    least = [f'"{aim}"' for aim in ("total", "relative", "positive", "spectral", "workload")]
-    least += [equal, f'{{ kind = "subspace", leading = 1, variance = {equal} }}']
+    least = [f'"{aim}"' for aim in ("total", "relative", "psd", "spectral", "workload")]
+    least += [equal, f'{{ kind = "subspace", dimension = 1, variance = {equal} }}']
     return found | {"auto": [f'kind = "auto"\nminimise = {aim}' for aim in least]}
 
 

@@ -43,15 +43,15 @@ upload_credentials = "env:NOBODY"
 lineage = "env:NOBODY"
 lineage_key = "env:NOBODY"
 [approval]
-above_share = 0.2
-signed = true
+threshold_share = 0.2
+require_signature = true
 officers = { "A. Officer" = "file:officer.pub" }
 [cluster]
 kind = "address"
 address = "tls://scheduler.example.org:8786"
-tls_authority = "file:ca.pem"
-tls_certificate = "file:cert.pem"
-tls_key = "env:KEY"
+tls_ca_file = "file:ca.pem"
+tls_client_cert = "file:cert.pem"
+tls_client_key = "env:KEY"
 """
 
 CLASS = """[cluster]
@@ -77,7 +77,7 @@ SECTIONS = {
     "layers": LAYERS,
     "totals": SHIPPED["totals"],
     "bounds": SHIPPED["bounds"],
-    "part": SHIPPED["durations"].replace("[data]", '[data]\npart_of = "ward"').replace("65_536", "64"),
+    "part": SHIPPED["durations"].replace("[data]", '[data]\npartition_by = "ward"').replace("65_536", "64"),
 }
 """A release config for each of the newest sections."""
 
@@ -130,7 +130,7 @@ WHERE = {
 SOURCES = {kind: DATABASE.format(where=where, query=QUERY) for kind, where in WHERE.items()}
 SOURCES["delta"] = re.sub(
     r"(?s)append = .*?\[unit\]",
-    'only = { column = "day", type = "date", equals = "2026-11-20" }\n'
+    'partition = { column = "day", type = "date", equals = "2026-11-20" }\n'
     '[source]\nkind = "delta"\ntable = "visits"\nversion = 3\n[unit]',
     SOURCES["sqlite"],
 )

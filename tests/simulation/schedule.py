@@ -125,7 +125,7 @@ class Schedule:
         self.prefect = PrefectServer(first)
         self._last = first + timedelta(days=self._nights, hours=-6)
         self.times = schedule_of(CRON, self.zone, first, self._last)
-        section = NightSection(cron=CRON, timezone=self.zone, config="people", mode="release", missed="all")
+        section = NightSection(cron=CRON, timezone=self.zone, config="people", mode="release", missed_nights="all")
         self.deployed = LoadedDeployments(Deployments(night=(section,)), ROOT, {"people": self.kind.config})
         self._planned = 0
         world.on_rename.append(self.watcher.named)

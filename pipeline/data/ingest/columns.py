@@ -204,7 +204,7 @@ def _dates(column: DateColumn, batch: Batch, out: Rows) -> Flags | None:
             counted[missing] = 0  # of dropped rows; any number will do
         _check_exact((column.name,), counted[:, None], out.dtype)
         out[:, 0] = counted
-    elif column.stored == "weekday":
+    elif column.extract == "weekday":
         _place(column, (days + _FIRST_WEEKDAY) % 7, out)
     else:
         months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
@@ -215,7 +215,7 @@ def _dates(column: DateColumn, batch: Batch, out: Rows) -> Flags | None:
 def _crossed(column: CrossColumn, batch: Batch, out: Rows) -> Flags | None:
     combined, known = np.zeros(batch.rows, np.int64), np.ones(batch.rows, np.bool_)
     dropped: Flags | None = None
-    for each in column.of:
+    for each in column.columns:
         codes = batch.codes(each.name, each.categories)
         absent = codes == ABSENT
         if absent.any():
@@ -263,10 +263,10 @@ def _mapped(
 def _map_of(column: FourierColumn | GradientsColumn) -> FourierFeatures | OrientedGradients:
     """The map of a declaration, made once."""
     if isinstance(column, GradientsColumn):
-        return OrientedGradients(column.height, column.width, column.cell, column.directions, column.contrast)
-    lower = tuple(float(each.lower) for each in column.of for _ in each.names)
-    upper = tuple(float(each.upper) for each in column.of for _ in each.names)
-    return FourierFeatures(lower, upper, column.features, column.width, column.seed)
+        return OrientedGradients(column.height, column.width, column.cell, column.orientations, column.contrast)
+    lower = tuple(float(each.lower) for each in column.columns for _ in each.names)
+    upper = tuple(float(each.upper) for each in column.columns for _ in each.names)
+    return FourierFeatures(lower, upper, column.features, column.bandwidth, column.seed)
 
 
 _PIECE = 2**21

@@ -96,7 +96,7 @@ def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = Non
     if not config.ingest.append:  # a store that grows passes over what it holds, and compares contents
         require_each_once(file.location for file in files if not isinstance(file, SourceTable))
     # A key without a value is left out: a store from before it was known is still the same.
-    unset = {key for key in ("only", "append", "late") if not getattr(config.ingest, key)}
+    unset = {key for key in ("partition", "append", "late") if not getattr(config.ingest, key)}
     unread = {"arrival"} if config.arrival is None else set()
     decides = config.model_dump(
         mode="json", exclude={"ingest": {"memory_gib", "accept_repeated_rows", *unset}, "source": unread}

@@ -42,7 +42,7 @@ class Network:
     def __init__(self, column: OnnxColumn, folder: Path) -> None:
         MissingExtra.require("onnxruntime")
         self._name = column.name
-        bounds = [(float(each.lower), float(each.upper)) for each in column.of for _ in each.names]
+        bounds = [(float(each.lower), float(each.upper)) for each in column.columns for _ in each.names]
         self._lower, self._upper = (np.array(side, np.float64) for side in zip(*bounds, strict=True))
         content, problem = _pinned(column, absolute(folder / column.file, "file")), ""
         try:

@@ -291,9 +291,9 @@ def _csv_types(config: IngestConfig) -> dict[str, pa.DataType]:
     types: dict[str, pa.DataType] = {}
     if not isinstance(config.unit, RowUnit):
         types[config.unit.column] = pa.string()
-    if config.ingest.only is not None:
+    if config.ingest.partition is not None:
         # Always as it is written: a spelling that is not the one of its value is then seen, and refused.
-        types[config.ingest.only.column] = pa.string()
+        types[config.ingest.partition.column] = pa.string()
     for column in config.columns:
         kind = _csv_type(column, config.integer)
         for name in column.inputs:
@@ -306,7 +306,7 @@ def _csv_type(column: Column, long: bool) -> pa.DataType:
     match column:
         case NumberColumn() | BinsColumn() | FourierColumn() | GradientsColumn() | OnnxColumn():
             return pa.float64()
-        case CrossColumn() if isinstance(column.of[0].categories[0], str):
+        case CrossColumn() if isinstance(column.columns[0].categories[0], str):
             return pa.string()
         case BooleanColumn():
             return pa.bool_()

@@ -194,7 +194,7 @@ def _encoded(
 ) -> Iterator[tuple[Rows, Any, int, Places]]:
     """Encoded rows that are kept, what they are sorted by, their file, and the row of the file behind each."""
     config = source.config
-    reader, encoder, only = Reader(config), Encoder(config, source.loaded.path.parent), config.ingest.only
+    reader, encoder, only = Reader(config), Encoder(config, source.loaded.path.parent), config.ingest.partition
     total, before = max(1, sum(file.size for file in source.files)), 0
     for part, file in enumerate(source.files):
         start = progress.row if part == progress.part else 0

@@ -74,7 +74,7 @@ class MapOrigin:
         Name of the first of them, and how many there are.
     kind
         Of the map.
-    made_by, learnt_from
+    author, fitted_on
         Who chose it, and of what.
     trained_on, sha256
         What a network was trained on, and the digest of its file; None of other maps.
@@ -83,8 +83,8 @@ class MapOrigin:
     first: str
     count: int
     kind: str
-    made_by: str
-    learnt_from: str
+    author: str
+    fitted_on: str
     trained_on: str | None = None
     sha256: str | None = None
 
@@ -95,12 +95,12 @@ class MapOrigin:
 
         network = (column.trained_on, column.sha256) if isinstance(column, OnnxColumn) else (None, None)
         outputs = column.outputs
-        return cls(outputs[0], len(outputs), column.kind, column.made_by, column.learnt_from, *network)
+        return cls(outputs[0], len(outputs), column.kind, column.author, column.fitted_on, *network)
 
     @property
     def is_valid(self) -> bool:
         """Whether an ingest can have written it."""
-        texts = (self.first, self.kind, self.made_by, self.learnt_from, self.trained_on or "", self.sha256 or "")
+        texts = (self.first, self.kind, self.author, self.fitted_on, self.trained_on or "", self.sha256 or "")
         return type(self.count) is int and self.count > 0 and all(isinstance(text, str) for text in texts)
 
     @property
@@ -148,7 +148,7 @@ class Contract:
     spec: str
     store_id: str
     by: By
-    only: Only | None = None
+    partition: Only | None = None
     late: Late | None = None
     maps: tuple[MapOrigin, ...] = ()
 
@@ -163,7 +163,7 @@ class Contract:
         from blockveil.pipeline.config.ingest_file import AggregatedRows, RowUnit  # a release reads contracts alone
         from blockveil.pipeline.config.map_columns import MappedColumn
 
-        grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.only
+        grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.partition
         only = None if kept is None else Only(kept.column, kept.value, kept.type, kept.listed)
         by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind
         bounded, late = config.rows_per_unit, config.ingest.late
@@ -187,9 +187,9 @@ class Contract:
         _check_format(found)
         try:
             fields = {name: value for name, value in dict(found).items() if name != "format"}
-            only = None if "only" not in fields else Only(**fields["only"])
+            only = None if "partition" not in fields else Only(**fields["partition"])
             maps = tuple(MapOrigin(**each) for each in fields.get("maps", ()))
-            contract = cls(**{**fields, "columns": tuple(fields["columns"]), "only": only, "maps": maps})
+            contract = cls(**{**fields, "columns": tuple(fields["columns"]), "partition": only, "maps": maps})
             types = (str, int, bool, bool, tuple, str, str)
             valid = all(type(value) is kind for value, kind in zip(vars(contract).values(), types, strict=False))
             valid &= _STORE_ID.fullmatch(contract.store_id) is not None and (only is None or only.is_valid)
@@ -209,8 +209,8 @@ class Contract:
     def attributes(self) -> dict[str, Any]:
         """The same as plain JSON values."""
         stated = {**asdict(self), "columns": list(self.columns), "maps": [each.plain for each in self.maps]}
-        if self.only is not None:
-            stated["only"] = {name: value for name, value in asdict(self.only).items() if value is not None}
+        if self.partition is not None:
+            stated["partition"] = {name: value for name, value in asdict(self.partition).items() if value is not None}
         written = {name: value for name, value in stated.items() if value is not None and value != []}
         return {ATTRIBUTE: {"format": FORMAT, **written}}
 
@@ -250,21 +250,21 @@ class Contract:
             )
 
     def _check_part(self, config: ReleaseConfig) -> None:
-        part_of = config.data.part_of
-        if part_of is None:
+        partition_by = config.data.partition_by
+        if partition_by is None:
             return
-        if self.only is None or self.only.column != part_of:
-            kept = "all records" if self.only is None else f'the records of one "{self.only.column}"'
+        if self.partition is None or self.partition.column != partition_by:
+            kept = "all records" if self.partition is None else f'the records of one "{self.partition.column}"'
             raise DataError(
-                f'data.part_of = "{part_of}" with a store that was ingested to hold {kept}',
+                f'data.partition_by = "{partition_by}" with a store that was ingested to hold {kept}',
                 "A release is of a part of the records where an ingest kept the records of one value alone",
-                f'Ingest with only = {{ column = "{part_of}", type = ..., equals = ... }}, or correct data.part_of',
+                f'Set ingest.partition = {{ column = "{partition_by}", type = ... }}, or correct data.partition_by',
             )
         if self.grouped:
             raise DataError(
-                f'data.part_of = "{part_of}" with records that were ingested by the column of their unit',
+                f'data.partition_by = "{partition_by}" with records that were ingested by the column of their unit',
                 "A unit that is found by a column may have records in several parts",
-                "Leave data.part_of out, or ingest records that are units of their own",
+                "Leave data.partition_by out, or ingest records that are units of their own",
             )
 
     def _check_relation(self, config: ReleaseConfig) -> None:

@@ -105,7 +105,7 @@ def _fill(
         count = writer.finish(contract_of(source))
     if count == 0 and not source.continues:
         raise DataError(
-            "The source holds no record to store", "A store holds records", "Correct the source, or ingest.only"
+            "The source holds no record to store", "A store holds records", "Correct the source, or ingest.partition"
         )
     if not source.continues:
         source.matched.require(source.config)

@@ -268,7 +268,7 @@ class PartsContract:
             lines, status = statement(ledger.history()), ledger.budget("people")
             assert lines[-1].spent == status.spent_epsilon
             assert lines[-1].spent_share == shown(ledger) == share(ledger)
-            assert lines[-1].left == status.left_epsilon
+            assert lines[-1].left == status.remaining_epsilon
             assert lines[-1].note == ("" if part is None else f"of {part[0]} = {part[1]}")
 
     @pytest.mark.parametrize("form", ["jsonl", "csv"])

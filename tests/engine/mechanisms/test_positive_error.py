@@ -13,7 +13,7 @@ from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 
 PROMISE = ApproxDP(0.9, 1e-6)
-POSITIVE, TOTAL = Metric("positive"), Metric("total")
+POSITIVE, TOTAL = Metric("psd"), Metric("total")
 
 
 def moment(features, rows, power=0.5, body=Body.CUBE, constant=False):

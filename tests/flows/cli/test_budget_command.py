@@ -71,9 +71,9 @@ def test_a_split_is_shown_and_held_for_all_or_none(people):
     assert "epsilon 1 of 1" in shown.output
     ledger = Ledger(people.ledger_url)
     assert ledger.budget("people").charges == 0
-    held = json.loads(run("split", *paths, "--date", "2026-11-20", "--hold", "--json").output)
+    held = json.loads(run("split", *paths, "--date", "2026-11-20", "--reserve", "--json").output)
     assert [row["share"] for row in held["releases"]] == [0.6, 0.4]
-    assert 0.999 < held["together"] <= 1.0
+    assert 0.999 < held["epsilon"] <= 1.0
     assert ledger.budget("people").charges == 2
     assert ledger.find("people/second/2026-11-20").state == "RESERVED"
 
@@ -81,14 +81,14 @@ def test_a_split_is_shown_and_held_for_all_or_none(people):
 def test_a_split_of_which_one_does_not_fit_holds_none(tmp_path):
     people = support.prepare(tmp_path, budget=0.75)
     paths = [shared(people, "first", 0.6), shared(people, "second", 0.4)]
-    assert run("split", *paths, "--hold").exception.exit_code == 3
+    assert run("split", *paths, "--reserve").exception.exit_code == 3
     assert Ledger(people.ledger_url).budget("people").charges == 0
 
 
 def test_holding_does_not_go_round_a_persons_approval(people):
     path = shared(people, "first", 0.6)
-    path.write_text(path.read_text() + "\n[approval]\nabove_share = 0.05\n")
-    refused = run("split", path, "--hold")
+    path.write_text(path.read_text() + "\n[approval]\nthreshold_share = 0.05\n")
+    refused = run("split", path, "--reserve")
     assert refused.exception.exit_code == 11
     assert Ledger(people.ledger_url).budget("people").charges == 0
     assert run("split", path).exit_code == 0
@@ -98,8 +98,10 @@ def test_what_officers_have_signed_is_held_and_else_they_are_asked_for(people, t
     key_file(tmp_path / "officer.pem")
     path = shared(people, "first", 0.6)
     with path.open("a") as file:
-        file.write('\n[approval]\nabove_share = 0.01\nsigned = true\nofficers = { Ann = "file:officer.pub" }\n')
-    words = ("split", path, "--date", "2026-11-20", "--hold")
+        file.write(
+            '\n[approval]\nthreshold_share = 0.01\nrequire_signature = true\nofficers = { Ann = "file:officer.pub" }\n'
+        )
+    words = ("split", path, "--date", "2026-11-20", "--reserve")
     refused = run(*words).exception
     assert refused.exit_code == 11
     assert "a typed name does not count" in refused.remedy
@@ -144,7 +146,18 @@ def test_a_series_is_priced(tmp_path):
 
 def test_a_budget_has_parts_and_periods(people):
     granted = run(
-        "grant", people.path, "--epsilon", 4, "--delta", "1e-5", "--reserve", 0.5, "--slack", 0.1, "--per", "month:1.5"
+        "grant",
+        people.path,
+        "--epsilon",
+        4,
+        "--delta",
+        "1e-5",
+        "--reserve",
+        0.5,
+        "--slack",
+        0.1,
+        "--period",
+        "month:1.5",
     )
     assert granted.exit_code == 0, granted.output
     for words in (
@@ -155,7 +168,7 @@ def test_a_budget_has_parts_and_periods(people):
     ):
         assert words in granted.output
     assert "This month" not in run("grant", people.path, "--epsilon", 4, "--delta", "1e-5", "--no-periods").output
-    assert run("grant", people.path, "--epsilon", 4, "--delta", "1e-5", "--per", "month").exception.exit_code == 6
+    assert run("grant", people.path, "--epsilon", 4, "--delta", "1e-5", "--period", "month").exception.exit_code == 6
     zcdp = run("grant", people.path, "--epsilon", 4, "--delta", "1e-5", "--accountant", "zcdp")
     assert "zcdp" in zcdp.output
 

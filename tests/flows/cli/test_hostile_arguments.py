@@ -54,7 +54,7 @@ COMMANDS = [
         "public shape-of-list @.csv --output a.npy",
         "public shape-of-list public.csv --output @.npy",
         "public shape @ --output a.npy",
-        "public step @ --output a.npz --examples 1 --rate 1",
+        "public step @ --output a.npz --examples 1 --learning-rate 1",
         "public directions @ --output a.npy",
         "study @.toml",
     )

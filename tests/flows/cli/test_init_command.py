@@ -87,8 +87,8 @@ def test_a_script_gives_its_answers_in_a_file_and_gets_the_same_configs(visits):
 
 def test_counts_of_averages_dates_and_categories_are_released_too(visits):
     (visits / "answers.toml").write_text(
-        'source = "visits.csv"\nunit = "one visit"\nunit_column = "person"\nunit_type = "text"\nrows_of_each = 1\n'
-        'rows_at_most = 5000\nrows_known = false\nmissing = "drop"\npurpose = "counts"\n'
+        'source = "visits.csv"\nunit = "one visit"\nunit_column = "person"\nunit_type = "text"\nrows_per_unit = 1\n'
+        'rows_at_most = 5000\nrow_count_public = false\nmissing = "drop"\npurpose = "counts"\n'
         'every = "once"\nstrictness = "strict"\n'
         '[columns]\nday = "month"\nward = ["a", "b"]\n'
     )
@@ -180,7 +180,7 @@ source = "visits.csv"
 unit = "one person"
 unit_column = "person"
 unit_type = "text"
-rows_of_each = 3
+rows_per_unit = 3
 rows_at_most = 5000
 missing = "drop"
 every = "once"
@@ -214,7 +214,7 @@ def test_tables_and_models_are_released_by_the_commands_that_are_shown(visits, a
     purpose = "tables" if answers is TABLES else "training"
     release = bv.open(f"visits/{purpose}/2026-12-01", root=visits / "visits" / "releases")
     if answers is TABLES:
-        assert abs(release.linear({("age", "urgent"): np.ones((6, 2))}).value - 600) < 200
+        assert abs(release.linear_query({("age", "urgent"): np.ones((6, 2))}).value - 600) < 200
     else:
         assert len(release.predict(np.asarray([[30.0], [60.0]]))) == 2
 
@@ -248,7 +248,7 @@ def test_a_wide_frame_whose_bounds_nobody_knows_takes_ten_decisions_and_no_edit(
         blockveil(*words[1:])
     group = zarr.open_group(next((visits / "wide" / "releases" / "wide" / "correlations").glob("*.zarr")), mode="r")
     assert group["covariance"].shape == (24, 24)
-    declared = group.attrs["learned"]["declared"]
+    declared = group.attrs["learned"]["declared_geometry"]
     bounds = {each["name"]: (each["lower"], each["upper"]) for each in declared["features"]}
     assert bounds["q3"] == (1.0, 5.0)
     assert bounds["is_new"] == (0.0, 1.0)

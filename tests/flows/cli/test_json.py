@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
     for night in ("2026-11-20", "2026-11-21"):
         assert blockveil("run", made / "people.toml", "--no-prefect", "--date", night).returncode == 0
     (made / "deployments.toml").write_text(
-        '[[night]]\nconfig = "people"\ncron = "30 2 * * *"\ntimezone = "UTC"\nmode = "release"\nmissed = "all"\n'
+        '[[night]]\nconfig = "people"\ncron = "30 2 * * *"\ntimezone = "UTC"\nmode = "release"\nmissed_nights = "all"\n'
     )
     (made / "list.csv").write_text("a,b\n1,2\n2,1\n3,5\n")
     (made / "events.toml").write_text(
@@ -89,7 +89,7 @@ CALLS = [
     "report people/covariance/2026-11-21 --against people/covariance/2026-11-20 --config people.toml",
     "export data people/covariance/2026-11-20 --config people.toml --format csv --output tables",
     "export site . --output site",
-    "public step gradient --examples 1500 --rate 8 --output step.npz",
+    "public step gradient --examples 1500 --learning-rate 8 --output step.npz",
     "public weights --inputs 3 --outputs 2 --seed 7 --output weights.npz",
     "service prune . --keep-days 36500",
     "service catch-up .",
@@ -101,7 +101,7 @@ CALLS = [
     "public shape releases/people/covariance/2026-11-20.json --output shape.npy",
     "public shape-of-list list.csv --output list.npy",
     "public directions releases/people/covariance/2026-11-20.json --output directions.npy",
-    "public leading people/covariance/2026-11-20 --config people.toml --count 2 --output l.npz --picture l.svg",
+    "public eigenpairs people/covariance/2026-11-20 --config people.toml --count 2 --output l.npz --picture l.svg",
     "ledger show people.toml",
     "verify releases/people/covariance/2026-11-20.json",
     "ledger verify people.toml",
@@ -114,7 +114,7 @@ CALLS = [
     "ledger admin role reader",
     "ledger admin import export.jsonl --ledger copy.db --as-copy",
     "ledger admin attest --by Ann --why moved --ledger moved.db",
-    "ledger admin restored --since 2026-11-20 --ledger moved.db",
+    "ledger admin reconcile --since 2026-11-20 --ledger moved.db",
     "ledger grant people.toml --epsilon 9 --delta 1e-5",
     "ledger budget people.toml",
     "ledger forecast people.toml",
@@ -125,11 +125,11 @@ CALLS = [
     "study johnson-lindenstrauss --records 9 --features 3 --rows 2 --epsilon 1 --delta 1e-5 --neighbours add-remove",
     "study ppca --matrix eye.npy --directions 1 --epsilon 1 --delta 1e-5 --neighbours add-remove",
     "study imgm --left eye.npy --right eye.npy --epsilon 1 --delta 1e-5 --sensitivity 1",
-    "study sampling --epsilon 1 --delta 1e-5 --rate 0.01 --epochs 1 --slack 1e-6",
-    "study training --data xy.npz --epsilon 1 --delta 1e-5 --rate 0.5 --epochs 1 --slack 1e-6",
+    "study sampling --epsilon 1 --delta 1e-5 --sampling-probability 0.01 --epochs 1 --slack 1e-6",
+    "study training --data xy.npz --epsilon 1 --delta 1e-5 --sampling-probability 0.5 --epochs 1 --slack 1e-6",
 ]
 ELSEWHERE = {
-    "ingest", "init", "ledger admin lost-key", "ledger admin void", "ledger approve", "ledger split",
+    "ingest", "init", "ledger admin replace-key", "ledger admin void", "ledger approve", "ledger split",
     "ledger withdraw", "public bounds read", "service erase"
 }  # fmt: skip
 """Commands whose call needs more of a setting, and is below."""
@@ -200,7 +200,9 @@ def test_an_approval_is_told_in_json(tmp_path):
     loaded = support.prepare(tmp_path)
     key_file(tmp_path / "officer.pem")
     with loaded.path.open("a") as file:
-        file.write('[approval]\nabove_share = 0.01\nsigned = true\nofficers = { Ann = "file:officer.pub" }\n')
+        file.write(
+            '[approval]\nthreshold_share = 0.01\nrequire_signature = true\nofficers = { Ann = "file:officer.pub" }\n'
+        )
     key = f"file:{tmp_path / 'officer.pem'}"
     assert (
         answer("ledger", "approve", loaded.path, "--sign", key, "--by", "Ann", "--why", "it is due")["approval"]["name"]
@@ -220,7 +222,7 @@ def test_a_lost_key_of_digests_is_told_in_json(tmp_path):
     assert blockveil("run", loaded.path, "--no-prefect", "--date", "2026-11-20").returncode == 0
     (key,) = (tmp_path / "keys" / "content").iterdir()
     key.unlink()
-    assert answer("ledger", "admin", "lost-key", loaded.path, "--by", "Ann", "--why", "a lost disk")
+    assert answer("ledger", "admin", "replace-key", loaded.path, "--by", "Ann", "--why", "a lost disk")
 
 
 def test_an_ingest_tells_what_it_made_in_json(tmp_path):
@@ -303,7 +305,7 @@ def test_a_command_that_fails_prints_one_document_too(tmp_path, monkeypatch, cap
     document = json.loads(shown.out)
     assert ended.value.code == code
     assert shown.err
-    assert told in document["failed"]
+    assert told in document["error"]
     assert document["exit_code"] == code
 
 
@@ -317,4 +319,4 @@ def test_a_command_that_has_an_answer_although_it_fails_prints_that(folder, tmp_
         main()
     document = json.loads(capsys.readouterr().out)
     assert (ended.value.code, document["hold"]) == (7, False)
-    assert "failed" not in document
+    assert "error" not in document

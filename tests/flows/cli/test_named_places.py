@@ -46,7 +46,7 @@ def prepare(folder):
     key_file(folder / "officer.pem")
     (folder / "signed.toml").write_text(
         loaded.path.read_text()
-        + '[approval]\nabove_share = 0.01\nsigned = true\nofficers = { Ann = "file:officer.pub" }\n'
+        + '[approval]\nthreshold_share = 0.01\nrequire_signature = true\nofficers = { Ann = "file:officer.pub" }\n'
     )
     return folder
 

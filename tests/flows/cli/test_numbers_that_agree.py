@@ -143,7 +143,7 @@ def test_the_correlations_of_a_report_are_those_of_the_calls(told):
 
 
 def test_directions_are_counted_alike_or_it_is_said_why_not(told):
-    leading = say("public", "leading", told["pointer"])
+    leading = say("public", "eigenpairs", told["pointer"])
     found = told["report"]["spectrum"]["above_noise"]
     (page,) = told["pointer"].parent.glob("*.html")
     assert f"{found or 'none'} of {len(told['report']['spectrum']['values'])} eigenvalues" in page.read_text()
@@ -156,7 +156,7 @@ def test_directions_are_counted_alike_or_it_is_said_why_not(told):
 def test_components_are_those_of_the_leading_part(told):
     components = told["opened"].pca(5)
     for number, variance in enumerate(components.explained_variance, start=1):
-        shown = line(say("public", "leading", told["pointer"], "--count", 5), f"component {number}")
+        shown = line(say("public", "eigenpairs", told["pointer"], "--count", 5), f"component {number}")
         assert float(shown.split()[0].replace(",", "")) == pytest.approx(float(variance), rel=1e-3)
 
 

@@ -21,7 +21,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "UTC"
 mode = "release"
-missed = "all"
+missed_nights = "all"
 """
 
 
@@ -38,7 +38,7 @@ def site(tmp_path):
 
 
 def test_a_costly_release_on_the_command_line_needs_a_name_which_the_ledger_keeps(site):
-    site.path.write_text(site.path.read_text() + "\n[approval]\nabove_share = 0.05\n")
+    site.path.write_text(site.path.read_text() + "\n[approval]\nthreshold_share = 0.05\n")
     command = ("run", site.path, "--no-prefect", "--date", "2026-11-20")
     with pytest.raises(NotApproved, match="of what is left") as refused:
         blockveil(*command)

@@ -70,7 +70,7 @@ def test_what_is_supposed_enters_no_digest_no_ledger_and_no_file_but_the_page_th
     supposed, usual = with_guess.pop("accuracy"), plain.pop("accuracy")
     assert with_guess == plain
     assert "1234" not in json.dumps(plain)
-    assert supposed["at_a_guess"]["for"]["rows"] == 1234
+    assert supposed["at_a_guess"]["population"]["rows"] == 1234
     assert "at_a_guess" not in usual
     assert ledger.head() == head
     after = files(tmp_path)
@@ -84,7 +84,7 @@ def test_the_json_has_errors_levers_preview_and_what_is_enough(tmp_path):
     assert {error["what"] for error in found["at_a_guess"]["errors"]} >= {"mean of age", "standard deviation of debt"}
     assert found["options"][0]["times_less_noise"] >= found["options"][-1]["times_less_noise"]
     assert found["preview"]["numbers"] == 9
-    assert found["target"]["enough"]["privacy.epsilon"] > 1.0
+    assert found["target"]["options"]["privacy.epsilon"] > 1.0
 
 
 def test_the_preview_is_shown_in_the_terminal(tmp_path):

@@ -35,11 +35,11 @@ kind = "onnx"
 name = "edge"
 file = "edges.onnx"
 sha256 = "{digest}"
-made_by = "the statistics office"
+author = "the statistics office"
 trained_on = "no records"
-learnt_from = "nothing"
+fitted_on = "nothing"
 missing = "refuse"
-of = [{{ name = "p", count = 16, lower = 0, upper = 1 }}]
+columns = [{{ name = "p", count = 16, lower = 0, upper = 1 }}]
 shape = [1, 4, 4]
 output = "features"
 features = 8
@@ -189,7 +189,7 @@ def test_a_model_of_features_of_a_public_network_is_made_used_and_verified_by_co
     (origin,) = json.loads(onnxruntime.InferenceSession("model.onnx").get_modelmeta().custom_metadata_map["blockveil"])[
         "public_maps"
     ]
-    assert (origin["made_by"], origin["trained_on"], origin["sha256"]) == (
+    assert (origin["author"], origin["trained_on"], origin["sha256"]) == (
         "the statistics office",
         "no records",
         digest,
@@ -199,12 +199,12 @@ def test_a_model_of_features_of_a_public_network_is_made_used_and_verified_by_co
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (('made_by = "the statistics office"', ""), r"made_by is not given. It has no default \(who chose the map"),
+        (('author = "the statistics office"', ""), r"author is not given. It has no default \(who chose the map"),
         (
             ('trained_on = "no records"', ""),
             r"trained_on is not given. It has no default \(what the network",
         ),
-        (('learnt_from = "nothing"', 'learnt_from = "these-records"'), "would be published at no charge"),
+        (('fitted_on = "nothing"', 'fitted_on = "these-records"'), "would be published at no charge"),
         (("shape = [1, 4, 4]", "shape = [16]"), "does not take one record of this shape"),
         (("features = 8", "features = 9"), "gives 8 numbers for one record"),
         (('output = "features"', 'output = "bright edges"'), "has no output of the declared name"),

@@ -22,18 +22,40 @@ def run(*words):
 
 def test_a_step_writes_the_next_weights_and_prints_what_the_config_needs(tmp_path):
     outcome, output = release(config(tmp_path, LOGISTIC)), tmp_path / "weights-1.npz"
-    told = run("public", "step", outcome.pointer, "--examples", 1500, "--rate", 8, "--output", output)
+    told = run("public", "step", outcome.pointer, "--examples", 1500, "--learning-rate", 8, "--output", output)
     assert told == {
         "weights": f'"{output}"',
         "weights_sha256": f'"{hashlib.sha256(output.read_bytes()).hexdigest()}"',
     }
     second = tmp_path / "weights-2.npz"
-    run("public", "step", outcome.pointer, "--examples", 1500, "--rate", 8, "--output", second, "--weights", output)
+    run(
+        "public",
+        "step",
+        outcome.pointer,
+        "--examples",
+        1500,
+        "--learning-rate",
+        8,
+        "--output",
+        second,
+        "--weights",
+        output,
+    )
     assert np.allclose(weights.load(second)["last"], 2.0 * weights.load(output)["last"])
     with pytest.raises(ConfigError, match="not positive"):
-        run("public", "step", outcome.pointer, "--examples", 0, "--rate", 8, "--output", second)
+        run("public", "step", outcome.pointer, "--examples", 0, "--learning-rate", 8, "--output", second)
     with pytest.raises(StoreError, match="cannot be written"):
-        run("public", "step", outcome.pointer, "--examples", 9, "--rate", 8, "--output", tmp_path / "nowhere" / "w.npz")
+        run(
+            "public",
+            "step",
+            outcome.pointer,
+            "--examples",
+            9,
+            "--learning-rate",
+            8,
+            "--output",
+            tmp_path / "nowhere" / "w.npz",
+        )
 
 
 def test_random_weights_begin_the_training_of_a_hidden_layer(tmp_path):

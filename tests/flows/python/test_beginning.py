@@ -29,7 +29,7 @@ def test_answers_by_name_as_tables_or_in_a_file_give_the_same_configs(visits):
         why = "a trial of the same answers"
         again = bv.init(source, answers=answers, output=f"{folder}/visits", date="2026-12-01", new_budget=why)
         assert again.config.read_text().replace(f'new_budget = "{why}"\n', "") == begun.config.read_text()
-    assert bv.plan(begun.config, date="2026-12-01").digest == begun.made.plan.digest
+    assert bv.plan(begun.config, date="2026-12-01").digest == begun.first_release.plan.digest
 
 
 def test_what_was_begun_prints_its_plan_and_what_comes_next(visits):
@@ -62,7 +62,7 @@ def test_a_traceback_names_all_answers_that_are_open(visits):
     with pytest.raises(ConfigError) as refused:
         bv.init("visits.csv", unit_column="person")
     shown = "".join(traceback.format_exception(refused.value))
-    assert all(f"{key} is not answered" in shown for key in ("rows_of_each", "rows_at_most", "purpose", "strictness"))
+    assert all(f"{key} is not answered" in shown for key in ("rows_per_unit", "rows_at_most", "purpose", "strictness"))
     copied = pickle.loads(pickle.dumps(refused.value))
     assert copied.__notes__ == refused.value.__notes__
 

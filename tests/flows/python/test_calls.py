@@ -193,7 +193,7 @@ class TestBudget:
         assert (found.epsilon, found.delta, found.spent_epsilon, found.nights_left) == (3.0, 1e-5, 0.0, 9)
         assert "Nights left" in str(found)
         assert "Nights left" in found._repr_html_()
-        assert found.left_epsilon == pytest.approx(3.0)
+        assert found.remaining_epsilon == pytest.approx(3.0)
         ahead = found.forecast(until="2099-01-01")
         assert ahead.nights_left == 9
         assert ahead.to_dict()["until"] == "2099-01-01"
@@ -218,9 +218,9 @@ class TestBudget:
             with pytest.raises(LedgerError):
                 found.grant(**{"epsilon": 3.0, "delta": 1e-5, **wrong})
         assert not found.granted
-        found.grant(epsilon=3.0, delta=1e-5, per=["month:1.0"], accountant="gaussian")
+        found.grant(epsilon=3.0, delta=1e-5, periods=["month:1.0"], accountant="gaussian")
         assert "month" in str(found)
-        found.grant(epsilon=3.0, delta=1e-5, per=[])
+        found.grant(epsilon=3.0, delta=1e-5, periods=[])
         assert "month" not in str(found)
 
 
@@ -261,7 +261,7 @@ class TestRun:
         assert found.attributes["plan_digest"] == usual
 
     def test_a_release_that_needs_a_person_waits_for_one(self, people):
-        people.write_text(people.read_text() + "\n[approval]\nabove_share = 0.01\n")
+        people.write_text(people.read_text() + "\n[approval]\nthreshold_share = 0.01\n")
         bv.budget(people).grant(epsilon=3.0, delta=1e-5)
         with pytest.raises(NotApproved, match="approve=NAME"):
             bv.run(people, date=NIGHT)
@@ -294,7 +294,9 @@ class TestRun:
 
     @pytest.mark.slow
     def test_a_script_of_three_lines_may_have_workers(self, people):
-        people.write_text(people.read_text().replace('kind = "threads"', 'kind = "local"\nworkers = 1\nalways = true'))
+        people.write_text(
+            people.read_text().replace('kind = "threads"', 'kind = "local"\nworkers = 1\nalways_start_workers = true')
+        )
         bv.budget(people).grant(epsilon=3.0, delta=1e-5)
         script = people.parent / "script.py"
         script.write_text(

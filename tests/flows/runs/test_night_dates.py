@@ -136,7 +136,12 @@ def test_the_dates_of_a_calendar_with_gaps_keep_their_gaps():
 @pytest.mark.parametrize(("now", "missed"), [((24, 12), False), ((25, 12), True)])
 def test_a_night_that_was_planned_before_its_skipped_midnight_is_not_its_own_newer_night(monkeypatch, now, missed):
     night = NightSection(
-        config="people", cron="0 0 * * *", timezone="Africa/Cairo", mode="release", missed="latest", grace_minutes=60
+        config="people",
+        cron="0 0 * * *",
+        timezone="Africa/Cairo",
+        mode="release",
+        missed_nights="latest",
+        grace_minutes=60,
     )
     run = SimpleNamespace(scheduled_start_time=datetime(2026, 4, 23, 21, tzinfo=UTC), run_count=1)
     monkeypatch.setattr(deployed, "runtime", SimpleNamespace(flow_run=run))

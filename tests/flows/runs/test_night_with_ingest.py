@@ -24,7 +24,7 @@ FEATURES = """features = [
   { name = "stay", lower = 0, upper = 10_000 },
 ]"""
 CONTINUAL = "\n[continual]\nnights = 5\nfirst = 2026-11-20\n"
-SECTION = {"config": "people", "cron": "0 2 * * *", "timezone": "UTC", "mode": "release", "missed": "skip"}
+SECTION = {"config": "people", "cron": "0 2 * * *", "timezone": "UTC", "mode": "release", "missed_nights": "skip"}
 
 
 @pytest.fixture

@@ -413,7 +413,7 @@ ELSEWHERE = '{kind = "address", address = "tcp://127.0.0.1:9"}'
         ("data.store", '"other.zarr"'),
         ("cluster", ELSEWHERE),
         ("cluster.address", '"tcp://127.0.0.1:9"'),
-        ("cluster.tls_key", '"file:/etc/passwd"'),
+        ("cluster.tls_client_key", '"file:/etc/passwd"'),
         ("cluster.insecure", "true"),
     ],
 )

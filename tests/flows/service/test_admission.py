@@ -30,7 +30,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "latest"
+missed_nights = "latest"
 
 [[verify]]
 config = "people"
@@ -332,7 +332,7 @@ def test_policy_and_zone_are_those_of_the_folder_and_not_of_the_server(site, mon
     start(asked("release/people"), site)
     (here,) = seen
     assert (here.entry.cron, here.entry.timezone) == ("30 2 * * *", "Europe/Berlin")
-    assert (here.entry.missed, here.entry.grace_minutes) == ("latest", 60)
+    assert (here.entry.missed_nights, here.entry.grace_minutes) == ("latest", 60)
 
 
 def test_a_run_that_another_worker_starts_spends_nothing(site, monkeypatch):

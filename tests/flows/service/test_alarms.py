@@ -32,7 +32,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "UTC"
 mode = "release"
-missed = "latest"
+missed_nights = "latest"
 
 [alerts]
 notify = ["webhook/on-call", "mail/on-call"]
@@ -72,7 +72,7 @@ class Site:
     def declares(self, share):
         """Nights learn, and declare how many records may be shortened."""
         path = self.loaded.root / "people.toml"
-        learns = f'origin = "midpoint"\nlearn = "correlation"\nshortened_at_most = {share}'
+        learns = f'origin = "midpoint"\nlearn = "correlation"\nclipped_share_at_most = {share}'
         path.write_text(path.read_text().replace('origin = "midpoint"', learns))
         self.loaded = load_deployments(self.loaded.root)
         self.teller = self.another()
@@ -221,7 +221,7 @@ class TestWhatIsTold:
         def open_release(pointer):
             opened.append(pointer)
             share = shares[date.fromisoformat(pointer.stem)]
-            stated = {"shortened_at_most": 0.05, "shortened": share, "shortened_standard_deviation": 0.01}
+            stated = {"clipped_share_at_most": 0.05, "clipped_share": share, "clipped_share_standard_deviation": 0.01}
             return SimpleNamespace(attributes={"learned": stated})
 
         monkeypatch.setattr(alarms, "open_release", open_release)

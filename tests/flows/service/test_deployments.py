@@ -50,7 +50,7 @@ config = "people"
 cron = "{cron}"
 timezone = "{zone}"
 mode = "release"
-missed = "{missed}"
+missed_nights = "{missed}"
 grace_minutes = 30
 
 [[verify]]
@@ -696,7 +696,7 @@ def test_runs_that_only_seem_to_be_running_are_settled_at_the_start(site):
     assert state_of(check).is_crashed()
 
 
-APPROVAL = "\n[approval]\nabove_share = 0.05\n"
+APPROVAL = "\n[approval]\nthreshold_share = 0.05\n"
 
 
 def suspended(found):

@@ -25,7 +25,7 @@ config = "{}"
 cron = "0 0 * * *"
 timezone = "UTC"
 mode = "release"
-missed = "all"
+missed_nights = "all"
 """
 NAMES = ("people", "visits")
 

@@ -26,7 +26,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "UTC"
 mode = "release"
-missed = "all"
+missed_nights = "all"
 """
 
 

@@ -26,7 +26,7 @@ config = "people"
 cron = "0 0 * * *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "all"
+missed_nights = "all"
 """
 NAME = "release/people"
 LAST, FIRST = datetime(9999, 12, 31, 23, 59, tzinfo=UTC), datetime(1, 1, 1, 0, 1, tzinfo=UTC)

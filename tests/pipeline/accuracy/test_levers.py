@@ -105,7 +105,7 @@ def test_one_night_a_week_costs_no_more_than_every_night(name):
 )
 def test_only_what_is_released_again_and_again_is_told_to_be_released_more_rarely(tmp_path, deployments, often):
     path = support.write_config(tmp_path).rename(tmp_path / "release.toml")
-    rest = 'mode = "release"\nmissed = "latest"\ntimezone = "UTC"\n'
+    rest = 'mode = "release"\nmissed_nights = "latest"\ntimezone = "UTC"\n'
     if deployments is not None:
         (tmp_path / "deployments.toml").write_text(f"[[night]]\n{deployments}\n{rest}" if deployments else "")
     plan, population = planned(path)

@@ -152,7 +152,7 @@ def test_what_is_rounded_to_nearest_has_more_bits_before_a_plan_warns_of_it(tmp_
     assert many.worst.largest < 0.2 * kept.worst.largest
     assert few.warning is None
     assert (kept.warning is None) == (kept.worst.largest < 1.0)
-    assert "alike_at_most" not in str(of(10**7, "quantisation_bits = 16").warning), "which would end nothing"
+    assert "duplicates_at_most" not in str(of(10**7, "quantisation_bits = 16").warning), "which would end nothing"
     assert of(10**7, "quantisation_bits = 16").warning is not None
 
 

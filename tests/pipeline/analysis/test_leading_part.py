@@ -101,10 +101,10 @@ def test_what_it_prints_says_which_values_may_be_noise():
 
 
 def test_a_release_offers_them_and_a_matrix_of_another_kind_is_refused(known):
-    found = known.release.leading(2)
+    found = known.release.eigenpairs(2)
     assert tuple(found.directions.columns) == known.release.features
     with pytest.raises(ConfigError, match="is no number of directions of this release"):
-        known.release.leading(0)
+        known.release.eigenpairs(0)
     release, _ = released(1.0)
     release.dimensions.update(dict.fromkeys(release.arrays, ("row", "column")))
     with pytest.raises(ConfigError, match="no symmetric matrix"):

@@ -120,7 +120,7 @@ def test_names_and_the_unit_are_text_in_the_card_and_no_markup(opened):
     stated = copy.deepcopy(opened.opened.attributes)
     stated["query"]["model"]["target"]["name"] = stated["query"]["geometry"]["features"][0]["name"] = HOSTILE
     stated["guarantee"]["sentence"] = f"It protects {HOSTILE}."
-    texts = dict.fromkeys(("first", "kind", "made_by", "learnt_from", "trained_on", "sha256"), HOSTILE)
+    texts = dict.fromkeys(("first", "kind", "author", "fitted_on", "trained_on", "sha256"), HOSTILE)
     stated["public_maps"] = [{**texts, "count": 1}]
     card = card_of(stated, np.ones(20), np.ones(20))
     assert card.count(as_markdown(HOSTILE)) == 8

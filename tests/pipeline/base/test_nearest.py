@@ -36,7 +36,7 @@ def released(tmp_path_factory):
     columns = {"earnings_median": "0 to 10", "age": "0 to 10"}
     made = bv.init(
         folder / "c.csv", date="2026-12-01", output=folder / "colleges", unit_column="row", rows_at_most=1000,
-        rows_known=False, purpose="correlations", every="once", strictness="loose", columns=columns,
+        row_count_public=False, purpose="correlations", every="once", strictness="loose", columns=columns,
     )  # fmt: skip
     bv.ingest(made.folder / "ingest.toml")
     bv.budget(made.config).grant(epsilon=8.0, delta=1e-6)

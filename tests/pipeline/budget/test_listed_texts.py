@@ -29,7 +29,7 @@ CONFUSABLE = [
 @pytest.mark.parametrize("text", CONFUSABLE)
 def test_two_texts_of_a_list_that_a_reader_may_take_for_one_are_refused(tmp_path, text):
     for values in ([*WARDS, text], [text, *WARDS]):
-        with pytest.raises(ConfigError, match=r"ingest\.only") as refused:
+        with pytest.raises(ConfigError, match=r"ingest\.partition") as refused:
             keep(tmp_path, "surgery", "ward", kind="text", values=values)
         assert text not in str(refused.value) or is_canonical(text.strip(), "text")
 
@@ -53,8 +53,8 @@ def test_letters_of_two_alphabets_cases_and_blanks_are_confusable(tmp_path, pair
     ],
 )
 def test_a_text_is_one_of_a_declared_list_and_other_types_have_none(tmp_path, only):
-    with pytest.raises(ConfigError, match=r"ingest\.only"):
-        people.configure(tmp_path, people.COLUMNS[:2], only={"column": "ward", **only})
+    with pytest.raises(ConfigError, match=r"ingest\.partition"):
+        people.configure(tmp_path, people.COLUMNS[:2], partition={"column": "ward", **only})
 
 
 def table(ward, more=0):
@@ -65,7 +65,7 @@ def table(ward, more=0):
 
 @pytest.fixture
 def wards(tmp_path):
-    loaded = load(tmp_path, part_of=', part_of = "ward"')
+    loaded = load(tmp_path, partition_by=', partition_by = "ward"')
     Ledger(loaded.ledger_url).set_budget("people", 1.0, 1e-9, Neighbours.ADD_REMOVE, UNIT)
     return tmp_path, loaded
 
@@ -132,7 +132,7 @@ def test_the_statement_of_a_ledger_shows_what_is_invisible(wards):
     folder, loaded = wards
     people.write_parquet(folder, table("emergency").rename_columns(["cost", "stay", "wa\u00a0rd"]))
     keep(folder, "emergency", "wa\u00a0rd", kind="text", values=WARDS)
-    release(load(folder, part_of=', part_of = "wa\u00a0rd"'), DATES[0])
+    release(load(folder, partition_by=', partition_by = "wa\u00a0rd"'), DATES[0])
     notes = [_note(entry) for entry in Ledger(loaded.ledger_url).history() if entry.kind == "RESERVED"]
     assert notes == ["of wa\\u00a0rd = emergency"]
 
@@ -208,7 +208,7 @@ class TestAListInAFile:
         if content is not None:
             (tmp_path / name).write_bytes(content)
         with pytest.raises(ConfigError, match=said) as refused:
-            people.configure(tmp_path, people.COLUMNS[:2], only={**ONLY, "values": name})
+            people.configure(tmp_path, people.COLUMNS[:2], partition={**ONLY, "values": name})
         assert not {"\u200b", "\ufe0f"} & set(str(refused.value))
 
     def test_neither_a_pipe_nor_a_folder_is_waited_for(self, tmp_path):
@@ -216,7 +216,7 @@ class TestAListInAFile:
         (tmp_path / "folder").mkdir()
         for name in ("wards.txt", "folder", "/dev/zero"):
             with pytest.raises(ConfigError, match="cannot be read"):
-                people.configure(tmp_path, people.COLUMNS[:2], only={**ONLY, "values": name})
+                people.configure(tmp_path, people.COLUMNS[:2], partition={**ONLY, "values": name})
 
 
 ONLY = {"column": "ward", "type": "text", "equals": "emergency"}

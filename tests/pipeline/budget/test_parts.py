@@ -41,7 +41,7 @@ DATES = [datetime.date.fromisoformat(day) for day in DAYS]
 
 RELEASE = """
 release = {{dataset = "people", name = "costs"}}
-data = {{store = "out.zarr"{part_of}}}
+data = {{store = "out.zarr"{partition_by}}}
 privacy = {{epsilon = 1, delta = 1e-9, neighbours = "{neighbours}", unit = "{unit}"{more}}}
 mechanism = {{kind = "gaussian"}}
 output = {{root = "out", ledger = "ledger.db", keys = "keys"}}
@@ -56,12 +56,14 @@ origin = "midpoint"
 features = [{{name = "cost", lower = 0, upper = 1}}, {{name = "stay", lower = 0, upper = 40}}]
 """
 
-PART_OF = ', part_of = "day"'
+PART_OF = ', partition_by = "day"'
 
 
-def load(folder, part_of=PART_OF, neighbours="add-remove", unit=UNIT, more="", sections=""):
+def load(folder, partition_by=PART_OF, neighbours="add-remove", unit=UNIT, more="", sections=""):
     path = folder / "release.toml"
-    path.write_text(RELEASE.format(part_of=part_of, neighbours=neighbours, unit=unit, more=more, sections=sections))
+    path.write_text(
+        RELEASE.format(partition_by=partition_by, neighbours=neighbours, unit=unit, more=more, sections=sections)
+    )
     return load_config(path)
 
 
@@ -78,7 +80,7 @@ def keep(folder, equals, column="day", columns=people.COLUMNS[:2], kind="date", 
     only = {"column": column, "type": kind, "equals": equals}
     if kind == "text":
         only["values"] = more.pop("values", [equals])
-    return people.run(people.configure(folder, columns, only=only, **more))
+    return people.run(people.configure(folder, columns, partition=only, **more))
 
 
 @pytest.fixture
@@ -237,7 +239,7 @@ class TestIngest:
 
     @pytest.mark.parametrize("equals", ["", " x", True, 1.5, 2**63])
     def test_a_value_that_is_no_text_or_whole_number_is_refused(self, tmp_path, equals):
-        with pytest.raises(ConfigError, match=r"ingest\.only\.equals"):
+        with pytest.raises(ConfigError, match=r"ingest\.partition\.equals"):
             keep(tmp_path, equals)
 
     @pytest.mark.parametrize(
@@ -251,13 +253,13 @@ class TestIngest:
         ],
     )
     def test_a_value_in_another_spelling_than_that_of_its_type_is_refused(self, tmp_path, kind, equals, remedy):
-        with pytest.raises(ConfigError, match=r"ingest\.only\.equals") as caught:
+        with pytest.raises(ConfigError, match=r"ingest\.partition\.equals") as caught:
             keep(tmp_path, equals, kind=kind)
         assert remedy in caught.value.remedy
 
     def test_a_column_without_a_declared_type_is_refused(self, tmp_path):
-        with pytest.raises(ConfigError, match=r"ingest\.only\.type"):
-            people.configure(tmp_path, people.COLUMNS, only={"column": "day", "equals": DAYS[0]})
+        with pytest.raises(ConfigError, match=r"ingest\.partition\.type"):
+            people.configure(tmp_path, people.COLUMNS, partition={"column": "day", "equals": DAYS[0]})
 
     def test_records_of_other_parts_are_looked_at_no_further(self, tmp_path):
         """Their missing values refuse nothing: the store of a part is the same whatever the others hold."""
@@ -275,7 +277,7 @@ class TestIngest:
 
     def test_a_value_that_no_record_has_is_refused(self, tmp_path):
         people.write_parquet(tmp_path, by_day())
-        with pytest.raises(DataError, match=r"no record to store.*\n?.*ingest\.only"):
+        with pytest.raises(DataError, match=r"no record to store.*\n?.*ingest\.partition"):
             keep(tmp_path, "2026-11-22")
 
     def test_the_store_says_which_part_it_holds_and_only_then(self, tmp_path):
@@ -283,16 +285,16 @@ class TestIngest:
         keep(tmp_path, DAYS[0])
         array = zarr.open_array(tmp_path / "out.zarr" / "records", mode="r")
         contract = array.attrs["blockveil ingest"]
-        assert contract["only"] == {"column": "day", "equals": DAYS[0], "type": "date"}
+        assert contract["partition"] == {"column": "day", "equals": DAYS[0], "type": "date"}
         assert contract["dropping"] is True
         shutil.rmtree(tmp_path / "out.zarr")
         people.run(people.configure(tmp_path, people.COLUMNS))
         array = zarr.open_array(tmp_path / "out.zarr" / "records", mode="r")
-        assert "only" not in array.attrs["blockveil ingest"]
+        assert "partition" not in array.attrs["blockveil ingest"]
 
     def test_a_filtered_store_is_refused_under_replace_one(self, visits):
         keep(visits, DAYS[0])
-        loaded = load(visits, part_of="", neighbours="replace-one")
+        loaded = load(visits, partition_by="", neighbours="replace-one")
         with pytest.raises(DataError, match="dropped record would show"):
             release(loaded, DATES[0])
 
@@ -314,12 +316,12 @@ class TestRelease:
         with pytest.raises(BudgetExhausted, match="for day = 2026-11-21"):
             release(loaded, datetime.date(2026, 11, 22))
         with pytest.raises(BudgetExhausted):
-            release(load(visits, part_of=""), datetime.date(2026, 11, 22))
+            release(load(visits, partition_by=""), datetime.date(2026, 11, 22))
         assert Ledger(loaded.ledger_url).verify().problems == []
 
     def test_a_release_that_does_not_ask_for_it_is_charged_as_one_of_all_records(self, visits):
         keep(visits, DAYS[0])
-        release(load(visits, part_of=""), DATES[0])
+        release(load(visits, partition_by=""), DATES[0])
         keep(visits, DAYS[1])
         with pytest.raises(BudgetExhausted):
             release(load(visits), DATES[1])
@@ -350,7 +352,7 @@ class TestRelease:
         else:
             group = zarr.open_group(visits / "out.zarr", mode="w")
             group.create_array("records", data=np.ones((4, 2)), config={"write_empty_chunks": True})
-        with pytest.raises(DataError, match=r'data\.part_of = "day" with'):
+        with pytest.raises(DataError, match=r'data\.partition_by = "day" with'):
             release(load(visits), DATES[0])
         assert status(load(visits)).charges == 0
 
@@ -371,15 +373,15 @@ class TestRelease:
         ],
     )
     def test_a_config_for_which_the_proof_does_not_hold_is_refused(self, tmp_path, wrong):
-        with pytest.raises(ConfigError, match=r"data\.part_of"):
+        with pytest.raises(ConfigError, match=r"data\.partition_by"):
             load(tmp_path, **wrong)
 
     @pytest.mark.parametrize(
         "damage",
         [
-            {"only": {"column": "day", "equals": DAYS[1], "type": "date"}},
-            {"only": {"column": "day", "equals": DAYS[0], "type": "text", "listed": "0" * 64}},
-            {"only": None},
+            {"partition": {"column": "day", "equals": DAYS[1], "type": "date"}},
+            {"partition": {"column": "day", "equals": DAYS[0], "type": "text", "listed": "0" * 64}},
+            {"partition": None},
             {"grouped": True, "by": "choose"},
         ],
     )
@@ -435,7 +437,7 @@ class TestRelease:
         keep(visits, DAYS[0])
         metadata = visits / "out.zarr" / "records" / "zarr.json"
         fields = json.loads(metadata.read_bytes())
-        fields["attributes"]["blockveil ingest"]["only"] = only
+        fields["attributes"]["blockveil ingest"]["partition"] = only
         metadata.write_text(json.dumps(fields))
         with pytest.raises(StoreError, match="Ingest the records again"):
             release(load(visits), DATES[0])
@@ -475,7 +477,7 @@ class TestRelease:
         bays = np.random.default_rng(5).choice([7, 8], table.num_rows)
         people.write_parquet(folder, table.append_column("bay", pa.array(bays)))
         people.write_csv(folder / "csv" / "a.csv", table.append_column("bay", pa.array([f"0{bay}" for bay in bays])))
-        return load(folder, part_of=', part_of = "bay"')
+        return load(folder, partition_by=', partition_by = "bay"')
 
     def _drop_a_row(self, folder):
         """Other records, so that no fingerprint tells that most of them are the same."""
@@ -485,7 +487,7 @@ class TestRelease:
 
     def test_the_same_records_under_another_data_set_are_told_of(self, visits, caplog, capsys):
         keep(visits, DAYS[0])
-        loaded = load(visits, part_of="")
+        loaded = load(visits, partition_by="")
         release(loaded, DATES[0])
         path = visits / "release.toml"
         path.write_text(path.read_text().replace('dataset = "people"', 'dataset = "patients"'))
@@ -503,7 +505,7 @@ class TestRelease:
         assert "The same records stand in the ledger for 'people/costs/2026-11-20'" in printed
 
     def test_a_release_of_a_part_is_weighed_as_if_its_part_were_the_largest(self, visits):
-        loaded = load(visits, sections="approval = {above_share = 0.9}")
+        loaded = load(visits, sections="approval = {threshold_share = 0.9}")
         plan = make_plan(loaded, DATES[1])
         keep(visits, DAYS[0])
         release(loaded, DATES[0])

@@ -173,7 +173,7 @@ class TestValues:
             "kind": "local",
             "workers": 2,
             "threads_per_worker": 1,
-            "always": False,
+            "always_start_workers": False,
         }
         assert [feature.name for feature in config.query.geometry.features] == ["age", "income"]
 
@@ -498,7 +498,7 @@ class TestCluster:
     """A scheduler must be encrypted, also on this machine; its files are given by reference."""
 
     REMOTE = '[cluster]\nkind = "address"\naddress = "tls://scheduler:8786"\n'
-    FILES = 'tls_authority = "file:ca.pem"\ntls_certificate = "env:CERTIFICATE"\ntls_key = "file:/k.pem"\n'
+    FILES = 'tls_ca_file = "file:ca.pem"\ntls_client_cert = "env:CERTIFICATE"\ntls_client_key = "file:/k.pem"\n'
 
     @pytest.mark.parametrize("host", ["scheduler", "localhost", "127.0.0.1", "[::1]"])
     def test_a_plain_address_is_refused_unless_the_config_says_insecure(
@@ -530,11 +530,11 @@ class TestCluster:
             loaded.tls_files()
 
     def test_half_of_the_files_is_refused(self, refused: Callable[..., str]) -> None:
-        assert "Give all three or none" in refused(BOX + self.REMOTE + 'tls_key = "file:k.pem"\n')
+        assert "Give all three or none" in refused(BOX + self.REMOTE + 'tls_client_key = "file:k.pem"\n')
 
     def test_a_secret_in_clear_is_refused(self, refused: Callable[..., str]) -> None:
-        message = refused(BOX + self.REMOTE + 'tls_key = "-----BEGIN"\n')
-        assert "cluster.tls_key: this is not a reference" in message
+        message = refused(BOX + self.REMOTE + 'tls_client_key = "-----BEGIN"\n')
+        assert "cluster.tls_client_key: this is not a reference" in message
         assert "BEGIN" not in message
 
     def test_a_local_cluster_has_no_tls_files(self, load: Load) -> None:

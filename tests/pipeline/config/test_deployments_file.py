@@ -14,7 +14,7 @@ config = "people"
 cron = "30 2 * * *"
 timezone = "Europe/Berlin"
 mode = "release"
-missed = "latest"
+missed_nights = "latest"
 """
 
 
@@ -24,7 +24,7 @@ def parse(text):
 
 def test_a_night_has_its_time_zone_and_what_becomes_of_missed_ones():
     (night,) = parse(NIGHT).night
-    assert (night.cron, night.timezone, night.missed, night.mode) == (
+    assert (night.cron, night.timezone, night.missed_nights, night.mode) == (
         "30 2 * * *",
         "Europe/Berlin",
         "latest",
@@ -33,7 +33,7 @@ def test_a_night_has_its_time_zone_and_what_becomes_of_missed_ones():
     assert night.grace_minutes == 60
 
 
-@pytest.mark.parametrize("left_out", ["cron", "timezone", "mode", "missed", "config"])
+@pytest.mark.parametrize("left_out", ["cron", "timezone", "mode", "missed_nights", "config"])
 def test_nothing_that_decides_a_night_has_a_default(left_out):
     text = "\n".join(line for line in NIGHT.splitlines() if not line.startswith(left_out))
     with pytest.raises(ConfigError, match=f"{left_out} is not given"):
@@ -53,7 +53,7 @@ def test_nothing_that_decides_a_night_has_a_default(left_out):
         ("timezone", '"localtime"', "IANA"),
         ("timezone", '"Factory"', "IANA"),
         ("mode", '"yes"', "release"),
-        ("missed", '"never"', "latest"),
+        ("missed_nights", '"never"', "latest"),
         ("config", '"../people"', "without .toml"),
         ("config", '"people.toml"', "without .toml"),
         ("config", '"/srv/people"', "without .toml"),

@@ -27,7 +27,7 @@ METADATA = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
 def configured(folder, unit="one person", features=("cost", "stay"), more="", part=None):
     named = ", ".join(f'{{name = "{name}", lower = 0, upper = 1}}' for name in features)
     text = RELEASE.format(unit=unit, neighbours="add-remove", kind="covariance", features=named, more=more)
-    text = text if part is None else text.replace('store = "out.zarr"', f'store = "out.zarr", part_of = "{part}"')
+    text = text if part is None else text.replace('store = "out.zarr"', f'store = "out.zarr", partition_by = "{part}"')
     (folder / "release.toml").write_text(text)
     return load_config(folder / "release.toml")
 

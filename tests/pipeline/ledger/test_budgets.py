@@ -274,7 +274,7 @@ def test_what_is_left_is_the_largest_release_that_fits(ledger, first, reserve_):
     book(ledger, "1", first)
     status = ledger.budget("people")
     pure, gaussian = status.cap.left_pure(status.spent), status.left_mu
-    assert status.left_epsilon == max(pure, status.cap.epsilon_of(gaussian)) > 0
+    assert status.remaining_epsilon == max(pure, status.cap.epsilon_of(gaussian)) > 0
     kinds = dict(budget_lines(status))["Left"]
     assert ("pure loss" in kinds) is (first.epsilon > 0 and reserve_ is None)
     if gaussian:

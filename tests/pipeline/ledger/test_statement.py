@@ -64,7 +64,7 @@ def test_a_statement_says_what_each_release_cost_and_what_was_spent_and_left_the
     assert [line.cost for line in lines[1:]] == pytest.approx(costs, rel=1e-6)
     assert [line.spent for line in lines] == pytest.approx([epsilon_of(s**0.5) for s in squares], rel=1e-6)
     assert [line.mu for line in lines] == pytest.approx([0, 0.2, 0.2, 0.3, -0.3, 0.2])
-    assert lines[-1].left == pytest.approx(ledger.budget("people").left_epsilon)
+    assert lines[-1].left == pytest.approx(ledger.budget("people").remaining_epsilon)
     assert lines[-1].spent == pytest.approx(ledger.budget("people").spent_epsilon)
     assert lines[4].note == "DataError"
     assert lines[0].note == "epsilon 3 at delta 1e-06, add-remove, one person"

@@ -19,7 +19,7 @@ NIGHT = date(2026, 11, 20)
 def planned(folder, share):
     loaded = support.prepare(folder, budget=3.0)
     with loaded.path.open("a") as file:
-        file.write(f"\n[approval]\nabove_share = {share}\n")
+        file.write(f"\n[approval]\nthreshold_share = {share}\n")
     plan = make_plan(load_config(loaded.path), NIGHT)
     return plan, Ledger(loaded.ledger_url).budget("people")
 
@@ -36,7 +36,7 @@ def test_a_release_within_its_share_asks_nobody_and_one_above_it_does(tmp_path):
 
 
 def replace_section(plan, share):
-    section = plan.config.approval.model_copy(update={"above_share": share})
+    section = plan.config.approval.model_copy(update={"threshold_share": share})
     config = plan.config.model_copy(update={"approval": section})
     return replace(plan, loaded=replace(plan.loaded, config=config))
 
@@ -61,7 +61,7 @@ def test_an_answer_holds_for_one_plan_alone(tmp_path):
 
 @pytest.mark.parametrize("share", ["0", "1", "-0.1", "nan", '"half"'])
 def test_a_share_that_is_none_is_refused(tmp_path, share):
-    with pytest.raises(ConfigError, match="above_share"):
+    with pytest.raises(ConfigError, match="threshold_share"):
         planned(tmp_path, share)
 
 
@@ -82,7 +82,7 @@ def test_a_person_is_told_shares_of_the_budget_one_delta_and_what_a_guess_reache
     assert "and at most 64.1 % with all that the budget allows; a coin is right half of the time." in text
     assert "promises little" not in text
     large = support.prepare(tmp_path, budget=30.0, epsilon=12.0)
-    large.path.write_text(large.path.read_text() + "\n[approval]\nabove_share = 0.01\n")
+    large.path.write_text(large.path.read_text() + "\n[approval]\nthreshold_share = 0.01\n")
     budget = support.set_budget(large, 30.0).budget("people")
     warned = approval.question(make_plan(load_config(large.path), NIGHT), budget, charged=False)
     assert "An epsilon of 12 promises little" in warned.text

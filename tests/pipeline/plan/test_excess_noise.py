@@ -121,7 +121,7 @@ def test_advice_for_products_gradients_and_counts_is_rows_or_epsilon(tmp_path, q
 
 def test_advised_rows_are_whole_in_words_and_as_json_and_can_be_written_down(tmp_path):
     found = advised(make_plan(asked(tmp_path, GRADIENTS, 4, GAUSSIAN, 1.0), NIGHT))
-    rows = found.plain["enough"]["query.rows_at_most"]
+    rows = found.plain["options"]["query.rows_at_most"]
     assert json.dumps(rows) == "5"
     assert "query.rows_at_most = 5 (with as many records)" in found.sentence
     assert excess_noise(make_plan(asked(tmp_path, GRADIENTS, rows, GAUSSIAN, 1.0), NIGHT)) is None
@@ -173,7 +173,7 @@ def test_no_admissible_record_has_a_larger_product_than_the_bound(norm):
 
 
 def test_the_plan_says_it_first_in_words_and_as_json(tmp_path):
-    loaded = config(tmp_path, more="\n[approval]\nabove_share = 0.01\n")
+    loaded = config(tmp_path, more="\n[approval]\nthreshold_share = 0.01\n")
     plan = make_plan(loaded, NIGHT)
     found = advised(plan)
     sentence = found.sentence
@@ -182,7 +182,7 @@ def test_the_plan_says_it_first_in_words_and_as_json(tmp_path):
     content = json.loads(told.output)
     assert content["warning"]["sentence"] == sentence
     assert content["plan_digest"] == plan.digest
-    assert content["warning"]["enough"].keys() == CHANGES.keys()
+    assert content["warning"]["options"].keys() == CHANGES.keys()
     support.set_budget(loaded)
     asked = question(plan, Ledger(loaded.ledger_url).budget("people"), charged=False)
     assert excess_noise(plan).sentence in asked.text

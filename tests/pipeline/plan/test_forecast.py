@@ -66,7 +66,7 @@ FRIDAYS = ("30 2 * * 5", "30 2 * * fri", "0 23 * * FRI")
 def schedule(plan, cron, zone="Europe/Berlin", config=None):
     """A deployments file beside the config."""
     night = {"config": config or plan.loaded.path.stem, "mode": "release", "cron": cron, "timezone": zone}
-    text = "".join(f'{key} = "{value}"\n' for key, value in {**night, "missed": "latest"}.items())
+    text = "".join(f'{key} = "{value}"\n' for key, value in {**night, "missed_nights": "latest"}.items())
     (plan.loaded.base / "deployments.toml").write_text(f"[[night]]\n{text}")
 
 

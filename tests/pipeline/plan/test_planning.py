@@ -154,7 +154,7 @@ def test_only_the_deciding_sections_change_the_plan(tmp_path):
         ('kind = "local"\nworkers = 3', "10_000", 3),
         ('kind = "local"\nworkers = 3\nthreads_per_worker = 2', "10_000", 6),
         ('kind = "local"\nworkers = 400', "10_000", 8),
-        ('kind = "local"\nworkers = 3\nalways = true', "10_000", None),
+        ('kind = "local"\nworkers = 3\nalways_start_workers = true', "10_000", None),
         ('kind = "local"\nworkers = 3', "1_000_000_000", None),
         ('kind = "threads"\nthreads_per_worker = 5', "1_000_000_000", 5),
         ('kind = "address"\naddress = "tls://127.0.0.1:1"', "10_000", None),

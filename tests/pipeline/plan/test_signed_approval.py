@@ -34,8 +34,8 @@ from tests.pipeline.verification.test_signed_releases import key_file
 NIGHT = date(2026, 11, 20)
 ASKED = """
 [approval]
-above_share = 0.01
-signed = true
+threshold_share = 0.01
+require_signature = true
 officers = { "A. Officer" = "file:officer.pub" }
 """
 
@@ -188,7 +188,7 @@ def test_what_is_charged_already_or_takes_little_asks_nobody(asked):
     assert reserve(loaded).charge.is_new
     path.unlink()
     assert not reserve(loaded).charge.is_new
-    loaded.path.write_text(loaded.path.read_text().replace("above_share = 0.01", "above_share = 0.99"))
+    loaded.path.write_text(loaded.path.read_text().replace("threshold_share = 0.01", "threshold_share = 0.99"))
     assert reserve(load_config(loaded.path), date(2026, 11, 21)).charge.is_new
 
 
@@ -250,8 +250,8 @@ def test_a_signature_is_made_for_officers_of_a_config_that_wants_one_alone(asked
     loaded.path.write_text(plain)
     with pytest.raises(ConfigError, match="no signed approval"):
         signed_approval.sign(make_plan(load_config(loaded.path), NIGHT), ledger, "A. Officer", "why", key)
-    for part in ("signed = true", 'officers = { "A. Officer" = "file:officer.pub" }'):
-        loaded.path.write_text(f"{plain}[approval]\nabove_share = 0.1\n{part}\n")
+    for part in ("require_signature = true", 'officers = { "A. Officer" = "file:officer.pub" }'):
+        loaded.path.write_text(f"{plain}[approval]\nthreshold_share = 0.1\n{part}\n")
         with pytest.raises(ConfigError, match="officer"):
             load_config(loaded.path)
     (tmp_path / "officer.pub").write_text("no key")
@@ -280,7 +280,7 @@ def of_stores(tmp_path):
     def ingest(store, **keys):
         people.run(people.configure(tmp_path, people.COLUMNS[:2], store=store, **keys))
         features = ", ".join(f'{{name = "{name}", lower = 0, upper = 1}}' for name in ("cost", "stay"))
-        part = '\npart_of = "ward"' if "only" in keys else ""
+        part = '\npartition_by = "ward"' if "partition" in keys else ""
         text = support.write_config(tmp_path).read_text()
         before, _, after = text.partition("features = [")
         text = f"{before}features = [{features}]{after.partition(chr(10) + ']')[2]}{ASKED}"
@@ -340,13 +340,13 @@ def test_an_approval_outlives_what_is_appended_to_its_store(of_stores, tmp_path)
 
 def test_an_approval_is_of_one_part_of_the_records(of_stores, tmp_path):
     ingest, key = of_stores
-    loaded = ingest("one.zarr", only={"column": "ward", "equals": "a", "type": "text", "values": ["a", "b", "c"]})
+    loaded = ingest("one.zarr", partition={"column": "ward", "equals": "a", "type": "text", "values": ["a", "b", "c"]})
     support.set_budget(loaded)
     approve(loaded, key)
     store = tmp_path / "one.zarr" / "records" / "zarr.json"
     content = store.read_text()
     other = json.loads(content)
-    other["attributes"]["blockveil ingest"]["only"]["equals"] = "b"  # as whoever may write the store could
+    other["attributes"]["blockveil ingest"]["partition"]["equals"] = "b"  # as whoever may write the store could
     store.write_text(json.dumps(other))
     with pytest.raises(NotApproved, match="of another store"):
         reserve(loaded)

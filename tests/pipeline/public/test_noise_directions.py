@@ -123,13 +123,13 @@ def test_directions_of_a_release_cost_nothing_and_are_declared_by_the_next_one(t
     found = zarr.open_group(first.path, mode="r")["covariance"][...]
     (tmp_path / "there.npz").touch()
     for option, name in (("--output", "l.npy"), ("--picture", "l.png"), ("--output", "there.npz")):
-        words = ["public", "leading", str(tmp_path / "not read"), option, str(tmp_path / name)]
+        words = ["public", "eigenpairs", str(tmp_path / "not read"), option, str(tmp_path / name)]
         refused = CliRunner().invoke(app, words)
         assert isinstance(refused.exception, ConfigError)
         assert str(refused.exception).startswith(f'{option} "{name}"')
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise_directions, "_MOST", 2)
-        with pytest.raises(ConfigError, match="blockveil public leading gives"):
+        with pytest.raises(ConfigError, match="blockveil public eigenpairs gives"):
             noise_directions.principal_directions(first.path)
     half = np.array([60.0, 5e5, 5e5])
     _, vectors = np.linalg.eigh(found / np.outer(half, half))

@@ -205,7 +205,9 @@ def test_the_share_of_clipped_values_is_released_with_its_interval_and_no_exact_
     values = support.records(4000)
     support.write_records(tmp_path, values)
     path = clipping(tmp_path)
-    done = invoke("public", "bounds", "draft", path, "--output", tmp_path / "clipped.toml", "--clipped", "--share", 0.1)
+    done = invoke(
+        "public", "bounds", "draft", path, "--output", tmp_path / "clipped.toml", "--count-clipped", "--share", 0.1
+    )
     assert done.exit_code == 0, done.exception
     loaded = load_config(tmp_path / "clipped.toml")
     assert loaded.config.release.name == "covariance-clipped"

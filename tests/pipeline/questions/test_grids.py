@@ -87,10 +87,10 @@ def test_cells_have_an_axis_each_and_honest_errors(tmp_path, mechanism, neighbou
     assert np.max(np.abs(ratio)) < 18
     assert np.std(ratio) > 0.4
     for number, others in ((1, (1, 2)), (2, (0, 2)), (3, (0, 1))):
-        assert np.allclose(group[f"along_{number}"][...], group["counts"][...].sum(axis=others))
-        ratio = (group[f"along_{number}"][...] - EXACT.sum(axis=others)) / group[f"along_{number}_standard_deviation"][
-            ...
-        ]
+        assert np.allclose(group[f"marginal_{number}"][...], group["counts"][...].sum(axis=others))
+        ratio = (group[f"marginal_{number}"][...] - EXACT.sum(axis=others)) / group[
+            f"marginal_{number}_standard_deviation"
+        ][...]
         assert np.max(np.abs(ratio)) < 18
     spent = Ledger(plan.loaded.ledger_url).budget("people").spent
     assert spent.epsilon(1e-6) <= 4.0 * (1 + 1e-9)
@@ -105,7 +105,7 @@ def test_a_reader_finds_dimensions_names_edges_and_a_report_and_compares_two_nig
         assert found["counts"].sum("age").shape == (8, 3)
         assert found["axis_1_edges"].values.tolist() == AGES
         assert found["axis_3"].values.tolist() == ["0", "1", "2"]
-        assert found["counts_whole"].dtype == np.int64
+        assert found["counts_integer"].dtype == np.int64
     assert outcome is not None
     made = make_report(Workspace.open(plan), outcome)
     assert len(made.errors) == 24
@@ -113,7 +113,7 @@ def test_a_reader_finds_dimensions_names_edges_and_a_report_and_compares_two_nig
     assert "80 to 120" in made.data.read_text()
     _, second = run(loaded, date(2026, 11, 21))
     comparison, _, _ = write_comparison(second.path, outcome.path)
-    assert [change.what for change in comparison.numbers["along_3"]] == ["0", "1", "2"]
+    assert [change.what for change in comparison.numbers["marginal_3"]] == ["0", "1", "2"]
 
 
 def test_blocks_do_not_change_a_bit(tmp_path):

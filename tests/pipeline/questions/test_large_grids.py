@@ -109,7 +109,10 @@ def test_tiles_of_a_grid_hold_the_bits_of_the_whole(tmp_path, monkeypatch, grid,
             )
             assert same, name
         assert {key for key in attributes if attributes[key] != again[key]} <= {"ledger", "output_digest", "error"}
-        assert again["error"]["after_frobenius_norm_bound"] == attributes["error"]["after_frobenius_norm_bound"]
+        assert (
+            again["error"]["post_processed_frobenius_norm_bound"]
+            == attributes["error"]["post_processed_frobenius_norm_bound"]
+        )
         found.append(arrays)
     for name, values in found[1].items():  # the digest of a release does not depend on groups, ranges or threads
         assert np.array_equal(values, found[2][name]), name
@@ -154,7 +157,7 @@ def test_a_grid_that_no_worker_could_hold_is_released_within_their_memory(tmp_pa
     ratio = (group["counts"][7] - exact) / group["counts_standard_deviation"][7]
     assert np.max(np.abs(ratio)) < 10
     assert abs(np.std(ratio) - 1.0) < 0.01
-    assert group["along_1"][7] == pytest.approx(group["counts"][7].sum())
+    assert group["marginal_1"][7] == pytest.approx(group["counts"][7].sum())
 
 
 @pytest.mark.parametrize(

@@ -72,17 +72,17 @@ def test_a_linear_function_of_all_tables_has_the_error_of_its_measurements(tmp_p
     """The same number and its error from independent measurements, by least squares of them."""
     _, outcome = run(asked(tmp_path, mechanism=mechanism))
     release = bv.open(outcome.path)
-    one = release.linear({("age", "ward"): np.outer([1, 0, 0], [0, 1, 0, 0])})
+    one = release.linear_query({("age", "ward"): np.outer([1, 0, 0], [0, 1, 0, 0])})
     assert one.value == pytest.approx(release["table_1"].to_numpy()[0, 1])
     assert one.standard_error == pytest.approx(release.standard_error["table_1"].to_numpy()[0, 1])
-    total = release.linear({("ward", "sex"): np.ones((4, 2))})
+    total = release.linear_query({("ward", "sex"): np.ones((4, 2))})
     by_axes = {each.axes: each for each in release.measurements()}
     if mechanism == RESIDUALS:
         assert total.standard_error == pytest.approx(by_axes[()].standard_deviation)
         assert total.value == pytest.approx(float(by_axes[()].values))
         assert all(np.allclose(each.values, centred(each.values)) and each.centred for each in by_axes.values())
         # Two tables say the same of the wards: their difference is known exactly.
-        same = release.linear(
+        same = release.linear_query(
             {("age", "ward"): np.outer(np.ones(3), [1, 0, 0, 0]), ("ward", "sex"): -np.outer([1, 0, 0, 0], np.ones(2))}
         )
         assert same.value == pytest.approx(0.0, abs=1e-9)
@@ -96,7 +96,7 @@ def test_what_the_release_does_not_hold_is_refused(tmp_path):
     release = bv.open(outcome.path)
     for coefficients in ({("age",): np.ones(3)}, {("sex",): np.ones(3)}, {("sex", "x"): np.ones(2)}):
         with pytest.raises(ConfigError, match="The release has no table"):
-            release.linear(coefficients)
+            release.linear_query(coefficients)
     (tmp_path / "other").mkdir()
     other = bv.open(run(support.prepare(tmp_path / "other"))[1].path)
     with pytest.raises(ConfigError, match="holds no tables"):

@@ -47,10 +47,10 @@ def test_ranges_are_near_the_truth_and_have_less_noise_than_without_the_order(tm
     assert np.max(np.abs(ratio)) < 7
     by_sex = truth[96:144].reshape(24, 2)
     for ranges, exact in zip(RANGES, (by_sex[4:13].sum(), by_sex[4:13, 1].sum()), strict=False):
-        found = release.between(ranges)
+        found = release.range_count(ranges)
         assert abs(found.value - exact) < 7 * found.standard_error
-        assert found.standard_error < 0.93 * plain.between(ranges).standard_error
-    assert release.between({"ward": (2, 3)}).value == pytest.approx(release.array("table_3")[2].sum())
+        assert found.standard_error < 0.93 * plain.range_count(ranges).standard_error
+    assert release.range_count({"ward": (2, 3)}).value == pytest.approx(release.array("table_3")[2].sum())
 
 
 @pytest.mark.parametrize("query", [QUERY, QUERY.replace('["age"]', '["ward", "age"]')])
@@ -77,7 +77,7 @@ def test_ranges_and_their_errors_are_those_of_least_squares_from_what_was_measur
             places = np.arange(sizes[name]) * edges[name]
             inside = np.multiply.outer(inside, ((places >= low) & (places < high)).astype(float))
         along = inside.ravel() @ back
-        found = release.between(ranges)
+        found = release.range_count(ranges)
         assert found.value == pytest.approx(along @ (np.concatenate(values) * weights))
         assert found.standard_error == pytest.approx(np.linalg.norm(along))
     assert np.array_equal(release.array("axis_1_strategy"), OrderedAxis.of(24).real)
@@ -137,4 +137,4 @@ def test_ranges_that_the_tables_do_not_hold_are_refused(tmp_path):
     for message, cases in (over, cells):
         for ranges in cases:
             with pytest.raises(ConfigError, match=message):
-                release.between(ranges)
+                release.range_count(ranges)

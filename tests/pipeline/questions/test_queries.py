@@ -253,7 +253,7 @@ def test_whole_counts_are_not_negative_and_a_pure_release_says_so(tmp_path):
     loaded = prepare(tmp_path, COUNTS, records(COUNTS), mechanism=mechanism, neighbours="add-remove", epsilon=0.5)
     plan, outcome = run(loaded)
     group = zarr.open_group(outcome.path, mode="r")
-    assert group["counts_whole"][...].min() >= 0
+    assert group["counts_integer"][...].min() >= 0
     assert plan.charge.mu == 0.0
     assert group.attrs["guarantee"]["loss"]["epsilon"] == pytest.approx(0.5)
     assert Ledger(loaded.ledger_url).budget("people").spent_epsilon == pytest.approx(0.5)

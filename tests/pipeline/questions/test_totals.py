@@ -228,7 +228,7 @@ def test_auto_has_the_least_error_of_all_that_it_compares(tmp_path):
         ('kind = "mvg-exact"\nallocation = { kind = "uniform" }', "rows and second moments"),
         ('kind = "auto"\nminimise = "workload"', "workload"),
         (
-            'kind = "auto"\nminimise = { kind = "subspace", leading = 1, '
+            'kind = "auto"\nminimise = { kind = "subspace", dimension = 1, '
             "variance = { x1 = 1.0, x2 = 1.0, x3 = 1.0, x4 = 1.0 } }",
             ".",
         ),
@@ -270,9 +270,9 @@ def test_a_share_of_a_guarantee_is_charged(tmp_path):
 
 def test_totals_of_one_day_are_a_part_and_only_of_records_that_are_units(tmp_path):
     loaded = prepare(tmp_path, MIDDLE, neighbours="add-remove", epsilon=1.0)
-    day = with_line(loaded, "\n[query]\n", 'part_of = "day"')
+    day = with_line(loaded, "\n[query]\n", 'partition_by = "day"')
     assert make_plan(day, NIGHT).charge.mu == pytest.approx(make_plan(loaded, NIGHT).charge.mu)
-    with pytest.raises(ConfigError, match="part_of"):
+    with pytest.raises(ConfigError, match="partition_by"):
         with_line(loaded, "\n[mechanism]", "rows_per_unit = 3")
 
 

@@ -33,7 +33,7 @@ from tests.pipeline.questions.test_training import HIDDEN, NIGHT, VALUES, releas
 from tests.pipeline.releases.test_training_steps import Killed, accuracy, group_of, training
 
 FIXED = 'batch_count = 3\nbatch_seed = "any text"'
-POISSON = "sampled = 0.3"
+POISSON = "sampling_probability = 0.3"
 BANDED = f"{FIXED}\nband = 3"
 KINDS = {"fixed": FIXED, "poisson": POISSON, "banded": BANDED}
 
@@ -293,16 +293,28 @@ def test_bad_records_are_found_before_the_charge_of_samples_is_committed(tmp_pat
         ("poisson", ('"add-remove"', '"replace-one"'), "add-remove"),
         ("poisson", ('unit = "', 'rows_per_unit = 2\nunit = "'), "one row a unit"),
         ("poisson", ('kind = "gaussian"', 'kind = "laplace"\noptimise_for = "absolute-error"'), "Gaussian noise"),
-        ("poisson", ("sampled = 0.3", ""), "query.training.sampled"),
-        ("poisson", ("sampled = 0.3", "sampled = 1.0"), "query.training.sampled"),
+        ("poisson", ("sampling_probability = 0.3", ""), "query.training.sampling_probability"),
+        (
+            "poisson",
+            ("sampling_probability = 0.3", "sampling_probability = 1.0"),
+            "query.training.sampling_probability",
+        ),
         ("fixed", ("batch_count = 3", ""), "query.training.batch_count"),
         ("fixed", ('batch_seed = "any text"', ""), "query.training.batch_seed"),
-        ("fixed", ("batch_count = 3", "batch_count = 3\nsampled = 0.1"), "query.training.sampled"),
+        (
+            "fixed",
+            ("batch_count = 3", "batch_count = 3\nsampling_probability = 0.1"),
+            "query.training.sampling_probability",
+        ),
         ("fixed", ("batch_count = 3", "batch_count = 1501"), "1,501 with examples = 1,500"),
-        ("poisson", ("sampled = 0.3", "sampled = 0.0006"), "at least one record on average"),
+        ("poisson", ("sampling_probability = 0.3", "sampling_probability = 0.0006"), "at least one record on average"),
         ("banded", ("band = 3", "band = 4"), r"(?s)query.training.band.*Lower it to 3 at most"),
         ("banded", ("steps = 4", "steps = 2"), r"(?s)query.training.band.*Lower it to 2 at most"),
-        ("poisson", ("sampled = 0.3", "sampled = 0.3\nband = 2"), 'Leave it out, or set batches = "fixed"'),
+        (
+            "poisson",
+            ("sampling_probability = 0.3", "sampling_probability = 0.3\nband = 2"),
+            'Leave it out, or set batches = "fixed"',
+        ),
         ("banded", ('kind = "gaussian"', 'kind = "laplace"\noptimise_for = "absolute-error"'), "Gaussian noise"),
     ],
 )

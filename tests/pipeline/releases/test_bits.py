@@ -48,7 +48,7 @@ def test_in_other_shapes_the_plan_has_the_bound_for_records_that_are_all_alike(t
     assert "which no standard error includes" in said["Rounding of equal records"]
 
 
-@pytest.mark.parametrize(("key", "warned"), [("", True), ("\nalike_at_most = 1", False)])
+@pytest.mark.parametrize(("key", "warned"), [("", True), ("\nduplicates_at_most = 1", False)])
 def test_a_warning_names_the_worst_case_until_somebody_says_how_many_records_are_alike(tmp_path, key, warned):
     many = ("rows_at_most = 10_000", "rows_at_most = 20_000_000")
     twelve = (FEW[0], f'missing = "refuse"\nquantisation_bits = 16{key}')

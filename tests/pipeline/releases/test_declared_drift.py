@@ -24,9 +24,9 @@ def same_noise(monkeypatch):
 
 def declaring(loaded, share):
     """The same config with another share, or none."""
-    lines = [line for line in loaded.path.read_text().splitlines() if not line.startswith("shortened_at_most")]
+    lines = [line for line in loaded.path.read_text().splitlines() if not line.startswith("clipped_share_at_most")]
     if share is not None:
-        lines.insert(lines.index('learn = "correlation"') + 1, f"shortened_at_most = {share}")
+        lines.insert(lines.index('learn = "correlation"') + 1, f"clipped_share_at_most = {share}")
     loaded.path.write_text("\n".join(lines) + "\n")
     return load_config(loaded.path)
 
@@ -34,13 +34,13 @@ def declaring(loaded, share):
 def test_a_share_without_a_shape_that_is_learned_is_refused(tmp_path):
     loaded = declaring(learning(tmp_path), 0.05)
     loaded.path.write_text(loaded.path.read_text().replace('learn = "correlation"\n', ""))
-    with pytest.raises(ConfigError, match=r"shortened_at_most: 0\.05 without learn\. Only[^\n]*\nAdd learn"):
+    with pytest.raises(ConfigError, match=r"clipped_share_at_most: 0\.05 without learn\. Only[^\n]*\nAdd learn"):
         load_config(loaded.path)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 5, '"few"'])
 def test_what_is_no_share_is_refused(tmp_path, share):
-    with pytest.raises(ConfigError, match="shortened_at_most"):
+    with pytest.raises(ConfigError, match="clipped_share_at_most"):
         declaring(learning(tmp_path), share)
 
 
@@ -53,12 +53,12 @@ def test_it_decides_neither_a_bit_nor_a_charge(tmp_path):
         plans.append(make_plan(loaded, NIGHT))
         outcome = run(loaded)
         stated = attributes(outcome)["learned"]
-        assert stated.get("shortened_at_most") == share
-        assert "shortened_at_most" not in stated["declared"]
+        assert stated.get("clipped_share_at_most") == share
+        assert "clipped_share_at_most" not in stated["declared_geometry"]
         found.append((bits(outcome), spent(loaded)))
     assert found[0] == found[1] == found[2]
     assert len({plan.digest for plan in plans}) == 1
-    assert "shortened_at_most" not in json.dumps(plans[1].public)
+    assert "clipped_share_at_most" not in json.dumps(plans[1].public)
 
 
 def test_a_night_is_begun_and_finished_and_the_next_learns_from_it_with_other_shares(tmp_path):
@@ -71,7 +71,7 @@ def test_a_night_is_begun_and_finished_and_the_next_learns_from_it_with_other_sh
     with pytest.raises(Stopped):
         run(loaded, compute=Stopping(2))
     loaded = declaring(loaded, 0.25)
-    assert attributes(run(loaded))["learned"]["shortened_at_most"] == 0.25
+    assert attributes(run(loaded))["learned"]["clipped_share_at_most"] == 0.25
     assert len(charges(loaded)) == 1
     loaded = declaring(loaded, None)
     assert learned_from(loaded) == "people/covariance/2026-11-20"
@@ -95,13 +95,13 @@ def test_nothing_is_told_of_a_share_that_is_not_declared_or_not_exceeded(tmp_pat
     outcome = run(declaring(learning(tmp_path), share))
     made = write_report(outcome.path)
     assert made.drift is None
-    assert "shortened_at_most" not in made.path.read_text()
+    assert "clipped_share_at_most" not in made.path.read_text()
     assert not any(what == "Warning" for what, _ in error_lines(outcome.path))
 
 
 @pytest.mark.parametrize(("shortened", "told"), [(0.05, False), (0.0699, False), (0.0701, True), (0.5, True)])
 def test_a_share_is_exceeded_by_more_than_two_standard_deviations_of_its_noise(shortened, told):
-    stated = {"shortened_at_most": 0.05, "shortened": shortened, "shortened_standard_deviation": 0.01}
+    stated = {"clipped_share_at_most": 0.05, "clipped_share": shortened, "clipped_share_standard_deviation": 0.01}
     assert (learned_shape.drift({"learned": stated}) is not None) == told
 
 

@@ -118,7 +118,7 @@ def test_the_same_key_draws_the_same_bits_whatever_the_blocks(tmp_path):
 def test_auto_takes_drawn_directions_where_delta_is_small_and_the_gap_too(tmp_path):
     query = QUERY.replace("directions = 2", "directions = 1")
     spectrum = "x1 = 0.03, x2 = 0.01, x3 = 0.01, x4 = 0.01, x5 = 0.01"
-    auto = f'kind = "auto"\nminimise = {{ kind = "subspace", leading = 1, variance = {{ {spectrum} }} }}'
+    auto = f'kind = "auto"\nminimise = {{ kind = "subspace", dimension = 1, variance = {{ {spectrum} }} }}'
     chosen = []
     for delta in ("1e-6", "1e-12"):
         config(tmp_path, auto, query=query, epsilon=1.0)

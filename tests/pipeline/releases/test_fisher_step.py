@@ -167,7 +167,7 @@ def test_a_share_that_has_no_meaning_is_refused(tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('batches = "full"', 'batches = "poisson"\nsampled = 0.1', "secret samples"),
+        ('batches = "full"', 'batches = "poisson"\nsampling_probability = 0.1', "secret samples"),
         ('kind = "gaussian"', 'kind = "laplace"\noptimise_for = "relative-error"', "only Gaussian noise"),
         ('kind = "gaussian"', 'kind = "auto"\nminimise = "total"', "auto"),
     ],

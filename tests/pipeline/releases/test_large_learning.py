@@ -113,11 +113,11 @@ def in_blocks(monkeypatch):
 def test_blocks_hold_the_bits_of_the_whole(nights):
     _, whole, (blocks, _) = nights
     kept, cut = read_release(whole.path), read_release(blocks.path)
-    assert kept.attributes["learned"]["chosen"] == "ellipsoid"
+    assert kept.attributes["learned"]["domain"] == "ellipsoid"
     assert kept.attributes["learned"] == cut.attributes["learned"]
     assert set(cut.arrays) - STATED <= set(kept.arrays)
-    assert {"shortened_variance", f"mean{NOISE}", f"covariance{NOISE}"} <= set(cut.arrays)
-    computed = {"shortened_variance", f"mean{NOISE}", f"covariance{NOISE}"}
+    assert {"clipped_variance", f"mean{NOISE}", f"covariance{NOISE}"} <= set(cut.arrays)
+    computed = {"clipped_variance", f"mean{NOISE}", f"covariance{NOISE}"}
     for name in set(cut.arrays) - STATED - computed:
         assert np.array_equal(cut.arrays[name], kept.arrays[name]), name
     for name in computed:
@@ -132,7 +132,7 @@ def test_the_second_night_learned_from_the_diagonal_of_the_first(nights):
     assert learned["earlier"]["release_id"] == "people/covariance/2026-11-20"
     assert np.array_equal(mean, arrays["mean"])
     assert np.array_equal(variance, np.diagonal(arrays["covariance"]))
-    assert np.array_equal(taken, arrays["shortened_variance"])
+    assert np.array_equal(taken, arrays["clipped_variance"])
     assert np.allclose(np.hypot(noise, taken), np.diagonal(arrays[f"covariance{NOISE}"]), rtol=1e-6)
 
 
@@ -145,7 +145,7 @@ def test_they_verify_and_what_is_forged_is_found(nights):
         arrays = {name: array[...] for name, array in zarr.open_group(outcome.path, mode="r").arrays()}
         less = {
             **arrays,
-            "shortened_variance": arrays["shortened_variance"] * np.where(np.arange(FEATURES) % 2, 1, 0.5),
+            "clipped_variance": arrays["clipped_variance"] * np.where(np.arange(FEATURES) % 2, 1, 0.5),
         }
         forged = {**less, f"covariance{NOISE}": opened.arrays[f"covariance{NOISE}"]}
         assert Stages(opened.attributes, forged).failure() == "what shortening takes is not what its rings say"
@@ -191,8 +191,8 @@ def test_what_stands_out_is_judged_by_the_same_noise(nights):
 def test_records_that_fill_their_bounds_stay_in_a_box_of_blocks(tmp_path, in_blocks):
     values = np.random.default_rng(3).uniform([0, 0, -500_000], [120, 1_000_000, 500_000], (9_000, 3))
     outcome = run(learning(tmp_path, "covariance", values, epsilon=8.0))
-    assert attributes(outcome)["learned"]["chosen"] == "box"
-    assert "shortened_variance" not in zarr.open_group(outcome.path, mode="r")
+    assert attributes(outcome)["learned"]["domain"] == "box"
+    assert "clipped_variance" not in zarr.open_group(outcome.path, mode="r")
     assert all(finding.holds is not False for finding in verify(outcome.path).findings)
 
 
@@ -206,12 +206,12 @@ def test_every_aim_and_relation_has_the_errors_of_the_whole_and_verifies(tmp_pat
         (tmp_path / str(entries)).mkdir()
         loaded = learning(tmp_path / str(entries), aim, neighbours=neighbours)
         outcome = run(loaded)
-        assert attributes(outcome)["learned"]["chosen"] == "ellipsoid"
+        assert attributes(outcome)["learned"]["domain"] == "ellipsoid"
         assert all(finding.holds is not False for finding in verify(outcome.path).findings)
         found.append(read_release(outcome.path).arrays)
         assert attributes(run(loaded, NEXT))["learned"]["earlier"]["release_id"] == "people/covariance/2026-11-20"
     whole, blocks = found
-    for name in ("covariance", f"covariance{NOISE}", f"mean{NOISE}", "shortened_variance"):
+    for name in ("covariance", f"covariance{NOISE}", f"mean{NOISE}", "clipped_variance"):
         assert np.allclose(blocks[name], whole[name], rtol=1e-12, atol=0.0)
 
 
@@ -244,8 +244,8 @@ def test_a_night_that_was_killed_is_finished_with_the_same_bits(tmp_path, in_blo
 
 @pytest.mark.parametrize(
     "learned",
-    [None, [], {}, {"shortened": 0.1}]
-    + [{"shortened": share, "shortened_standard_deviation": 0.1} for share in (-0.1, 10**400, "x", None)],
+    [None, [], {}, {"clipped_share": 0.1}]
+    + [{"clipped_share": share, "clipped_share_standard_deviation": 0.1} for share in (-0.1, 10**400, "x", None)],
 )
 def test_no_deviations_are_computed_of_a_release_that_does_not_state_its_share(tmp_path, in_blocks, learned):
     opened = open_release(run(learning(tmp_path)).path)

@@ -52,7 +52,7 @@ def test_bounds_that_nobody_knows_cost_one_charge_and_hardly_any_error(tmp_path,
     assert len(charges(loaded)) == 2
     assert spent(loaded) == pytest.approx(gaussian_mu(EPSILON, 1e-6) * 2**0.5, rel=1e-6)
     for outcome in outcomes:
-        assert attributes(outcome)["learned"]["chosen"] == "ellipsoid"
+        assert attributes(outcome)["learned"]["domain"] == "ellipsoid"
         assert np.max(np.abs(correlations(outcome) - np.corrcoef(VALUES.T))) < 0.05
         assert all(finding.holds is not False for finding in verify(outcome.path).findings)
     assert list(attributes(outcomes[0])["learned"]["stages"]) == ["bounds", "nearer_pilot", "rings"]
@@ -210,7 +210,7 @@ FORGED = {
     "less noise in the counts": lambda stated, _: stated["learned"]["stages"]["bounds"]["mechanism"].update(scale=1.0),
     "no counts": lambda stated, _: stated["learned"]["stages"].pop("bounds"),
     "counts between steps": lambda _, arrays: arrays.update(bounds_histograms=arrays["bounds_histograms"] + 0.3),
-    "less that was lost": lambda _, arrays: arrays.update(shortened_variance=arrays["shortened_variance"] / 2.0),
+    "less that was lost": lambda _, arrays: arrays.update(clipped_variance=arrays["clipped_variance"] / 2.0),
 }
 
 

@@ -45,7 +45,7 @@ def test_means_in_wide_bounds_are_as_exact_as_in_near_ones_for_one_charge_a_nigh
     loaded = load_config(loaded.path)
     for night in (NIGHT, NEXT):
         outcome = run(loaded, night)
-        assert attributes(outcome)["learned"]["chosen"] == "ellipsoid"
+        assert attributes(outcome)["learned"]["domain"] == "ellipsoid"
         assert list(attributes(outcome)["learned"]["stages"]) == ["nearer_pilot", "pilot", "rings"]
         assert np.max(np.abs(scores(outcome)[1])) < 0.05
         assert all(finding.holds is not False for finding in verify(outcome.path).findings)
@@ -69,7 +69,7 @@ def test_standard_errors_hold_what_shortening_takes_of_skewed_records(tmp_path):
     loaded = learning(tmp_path, "mean", values=values, epsilon=1.0)
     found = [scores(run(loaded, NIGHT.replace(day=day)), inside) for day in range(20, 26)]
     assert 0.1 < np.sqrt(np.mean([np.square(score) for score, _ in found])) < 1.5
-    shares = [attributes(run(loaded, NIGHT.replace(day=day)))["learned"]["shortened"] for day in range(20, 26)]
+    shares = [attributes(run(loaded, NIGHT.replace(day=day)))["learned"]["clipped_share"] for day in range(20, 26)]
     assert np.mean(shares) > 0.0
 
 
@@ -78,14 +78,14 @@ def test_totals_and_means_have_the_same_error_by_shortening(tmp_path):
     group = zarr.open_group(run(learning(tmp_path, "mean", values=values, neighbours="replace-one")).path, mode="r")
     means, totals = (group[f"{name}_standard_deviation"][...] for name in ("mean", "totals"))
     assert np.allclose(totals, ROWS * means)
-    assert np.all(group["shortened_variance"][...] > 0.0)
+    assert np.all(group["clipped_variance"][...] > 0.0)
 
 
 def test_records_that_fill_their_bounds_and_are_many_stay_in_the_box(tmp_path):
     corners = np.random.default_rng(3).integers(0, 2, (ROWS, 3)) * 2.0 - 1.0
     values = np.array([60.0, 500_000.0, 0.0]) + corners * [60.0, 500_000.0, 500_000.0]
     stated = attributes(run(learning(tmp_path, "mean", values)))
-    assert stated["learned"]["chosen"] == "box"
+    assert stated["learned"]["domain"] == "box"
     assert stated["query"]["geometry"]["kind"] == "box"
 
 

@@ -68,7 +68,7 @@ def test_a_night_that_learns_is_charged_once_for_less_error_and_verifies(tmp_pat
     assert len(charges(loaded)) == 1
     assert spent(loaded) == pytest.approx(gaussian_mu(EPSILON, 1e-6), rel=1e-6)
     learned = attributes(outcome)["learned"]
-    assert learned["chosen"] == "ellipsoid"
+    assert learned["domain"] == "ellipsoid"
     assert np.max(np.abs(correlations(outcome) - np.corrcoef(VALUES.T))) < 0.15
     loaded.path.write_text(loaded.path.read_text().replace(f'learn = "{aim}"\n', "").replace("covariance", "boxed", 1))
     boxed = run(load_config(loaded.path))
@@ -91,7 +91,7 @@ def test_standard_errors_hold_what_shortening_takes_beside_the_noise(tmp_path):
         group = zarr.open_group(run(loaded, NIGHT.replace(day=day)).path, mode="r")
         error = (group["covariance"][...] - truth) / group["covariance_standard_deviation"][...]
         scores.append(error[np.triu_indices(3)])
-        shortened.append(group.attrs["learned"]["shortened"])
+        shortened.append(group.attrs["learned"]["clipped_share"])
     assert np.mean(shortened) > 0
     assert np.sqrt(np.mean(np.square(scores))) < 1.6
 
@@ -106,7 +106,7 @@ def test_correlations_are_no_further_off_than_noise_takes_them_though_records_fa
     for day in range(20, 26):
         outcome = run(loaded, NIGHT.replace(day=day))
         group = zarr.open_group(outcome.path, mode="r")
-        assert np.all(group["shortened_variance"][...] > 0.1 * np.diagonal(group["covariance"][...]))
+        assert np.all(group["clipped_variance"][...] > 0.1 * np.diagonal(group["covariance"][...]))
         release = bv.open(outcome.path)
         error = (np.asarray(release.correlation) - truth)[pairs]
         raw = (correlations(outcome) - truth)[pairs]
@@ -138,7 +138,7 @@ def test_records_that_fill_their_bounds_stay_in_the_box(tmp_path):
     loaded = learning(tmp_path, "covariance", values, epsilon=8.0)
     outcome = run(loaded)
     stated = attributes(outcome)
-    assert stated["learned"]["chosen"] == "box"
+    assert stated["learned"]["domain"] == "box"
     assert stated["query"]["geometry"]["kind"] == "box"
     assert all(finding.holds is not False for finding in verify(outcome.path).findings)
 
@@ -354,7 +354,7 @@ def test_the_plan_counts_the_records_that_stay_in_memory(tmp_path):
     held = effort.cut(effort.machine()).cost.peak_bytes + 8 * 3 * rows
     assert f"at most {held / 2**20:,.0f} of 4,096 MiB" in dict(effort.lines())["Cost"]
     assert replace(effort, keeps=False).room(0) == 0
-    elsewhere = effort.config.model_copy(update={"cluster": LocalCluster(kind="local", always=True)})
+    elsewhere = effort.config.model_copy(update={"cluster": LocalCluster(kind="local", always_start_workers=True)})
     assert replace(effort, config=elsewhere).room(0) == 0
 
 

@@ -32,7 +32,17 @@ def lose(folder):
 
 def lost_key_command(loaded, *more):
     """Run what the refusal advises."""
-    asked = ["ledger", "admin", "lost-key", str(loaded.path), "--by", "J. Doe", "--why", "disk of 20 November", *more]
+    asked = [
+        "ledger",
+        "admin",
+        "replace-key",
+        str(loaded.path),
+        "--by",
+        "J. Doe",
+        "--why",
+        "disk of 20 November",
+        *more,
+    ]
     return CliRunner().invoke(app, asked)
 
 
@@ -46,7 +56,7 @@ def test_a_lost_key_is_refused_and_its_remedy_works_as_it_is_written(tmp_path, m
     grow_by_person(tmp_path, 1)
     with pytest.raises(KeyLost) as refused:
         run(loaded, 1)
-    assert "`blockveil ledger admin lost-key CONFIG --by NAME --why REASON`" in refused.value.remedy
+    assert "`blockveil ledger admin replace-key CONFIG --by NAME --why REASON`" in refused.value.remedy
     with pytest.raises(KeyLost):
         erase(tmp_path, [3])
     done = lost_key_command(loaded)
@@ -131,9 +141,9 @@ def test_a_key_that_is_there_is_not_replaced(tmp_path):
     run(loaded, 0)
     before = ledger_of(loaded).history()
     with pytest.raises(LedgerError, match="is not lost"):
-        blockveil.ledger(loaded.path).lost_key(by="J. Doe", why="a whim")
+        blockveil.ledger(loaded.path).replace_key(by="J. Doe", why="a whim")
     with pytest.raises(LedgerError, match="It is not stated who decides this, or why"):
-        blockveil.ledger(loaded.path).lost_key(by="", why="a whim")
+        blockveil.ledger(loaded.path).replace_key(by="", why="a whim")
     assert ledger_of(loaded).history() == before
     assert len(ContentStore(tmp_path / "keys").list()) == 1
 
@@ -150,9 +160,9 @@ def test_a_store_of_the_ledger_that_is_away_is_named_and_its_remedy_works(tmp_pa
     before = ledger_of(loaded).history()
     with pytest.raises(StoreError, match=r'"out\.zarr", which stands in the same ledger cannot be read') as refused:
         replace_lost_key(loaded, "J. Doe", "a disk")
-    assert "--gone PATH" in refused.value.remedy
+    assert "--deleted-store PATH" in refused.value.remedy
     assert ledger_of(loaded).history() == before
-    assert lost_key_command(loaded, "--gone", str(other / "out.zarr")).exit_code == 0
+    assert lost_key_command(loaded, "--deleted-store", str(other / "out.zarr")).exit_code == 0
     assert run(loaded, 1).resumed is None
 
 
@@ -235,7 +245,7 @@ class TestParts:
             parts.keep(tmp_path, 8, "bay", kind="whole")
         else:
             (tmp_path / "out.zarr").rename(tmp_path / "away.zarr")
-            more = ("--gone", str(tmp_path / "out.zarr"))
+            more = ("--deleted-store", str(tmp_path / "out.zarr"))
         said = lost_key_command(bays, *more)
         assert said.exit_code == 0, said.output
         assert "The records of people/costs/2026-11-01 are not all in a store" in " ".join(said.output.split())
@@ -243,11 +253,11 @@ class TestParts:
         with pytest.raises(LedgerError, match="The key of digests was lost, and records of") as refused:
             parts.release(bays, parts.DATES[0])
         assert parts.status(bays).spent == spent
-        assert "Leave data.part_of out" in refused.value.remedy
+        assert "Leave data.partition_by out" in refused.value.remedy
         parts.keep(tmp_path, 7, "bay", kind="whole")
         parts.release(bays, parts.DATES[1])  # the same part adds up with itself
         parts.keep(tmp_path, "07", "bay", source='kind = "csv"\nfiles = ["csv"]', kind="text")
-        parts.release(parts.load(tmp_path, part_of=""), parts.DATES[0])
+        parts.release(parts.load(tmp_path, partition_by=""), parts.DATES[0])
         assert parts.status(bays).spent.loss == 3 * spent.loss
 
 

@@ -64,7 +64,7 @@ def test_the_second_night_learns_from_the_first_for_the_same_charge_and_less_err
     learned = attributes(outcome)["learned"]
     assert learned["earlier"]["release_id"] == "people/covariance/2026-11-20"
     assert list(learned["stages"]) == ["rings"]
-    assert learned["chosen"] == "ellipsoid"
+    assert learned["domain"] == "ellipsoid"
     assert spent(loaded) == pytest.approx(gaussian_mu(EPSILON, 1e-6) * 2**0.5, rel=1e-6)
     assert np.max(np.abs(correlations(outcome) - np.corrcoef(VALUES.T))) < 0.15
     assert not any("pilot" in name for name in zarr.open_group(outcome.path, mode="r"))
@@ -127,7 +127,7 @@ class TestWhichNightIsLearnedFrom:
     def test_none_that_is_gone(self, first):
         shutil.rmtree(first.output_root)
         assert learned_from(first) is None
-        assert attributes(run(first, NEXT))["learned"]["chosen"] == "ellipsoid"
+        assert attributes(run(first, NEXT))["learned"]["domain"] == "ellipsoid"
 
     def test_none_whose_content_the_ledger_does_not_know(self, first):
         pointer = first.output_root / "people/covariance/2026-11-20.json"
@@ -157,7 +157,7 @@ class TestWhichNightIsLearnedFrom:
 def test_a_night_that_stays_in_the_box_teaches_no_other(tmp_path):
     values = np.random.default_rng(3).uniform([0, 0, -500_000], [120, 1_000_000, 500_000], (9_000, 3))
     loaded = learning(tmp_path, "covariance", values, epsilon=8.0)
-    assert attributes(run(loaded))["learned"]["chosen"] == "box"
+    assert attributes(run(loaded))["learned"]["domain"] == "box"
     assert learned_from(loaded) is None
 
 
@@ -248,7 +248,7 @@ FORGED = {
     "a variance of it": lambda stated, _: stated["learned"]["earlier"]["features"][1].__setitem__(1, 1e7),
     "less that it took": lambda stated, _: stated["learned"]["earlier"]["features"][1].__setitem__(3, 0.0),
     "no earlier night": lambda stated, _: stated["learned"].pop("earlier"),
-    "less that was lost": lambda _, arrays: arrays.update(shortened_variance=arrays["shortened_variance"] / 2),
+    "less that was lost": lambda _, arrays: arrays.update(clipped_variance=arrays["clipped_variance"] / 2),
 }
 
 

@@ -24,7 +24,7 @@ def test_shapes_in_a_file_that_no_reader_would_open_are_refused_before_anything_
     assert spent(loaded) == 0.0
     no_trace(loaded)
     monkeypatch.setattr(publishable, "MOST_METADATA", 2 * size)
-    assert attributes(run(loaded))["learned"]["chosen"] == "ellipsoid"
+    assert attributes(run(loaded))["learned"]["domain"] == "ellipsoid"
 
 
 def test_a_night_that_declares_its_shape_is_not_looked_at(tmp_path, monkeypatch):

@@ -214,7 +214,7 @@ def test_a_store_that_cannot_be_read_stops_the_erasure_until_it_is_said_to_be_go
     before, keys = grown.files(tmp_path), ContentStore(tmp_path / "keys").list()
     with pytest.raises(StoreError, match=r'"out\.zarr", which stands in the same ledger cannot be read') as refused:
         erase(tmp_path, [3])
-    assert "--gone" in refused.value.remedy
+    assert "--deleted-store" in refused.value.remedy
     assert grown.files(tmp_path) == before
     assert ContentStore(tmp_path / "keys").list() == keys
     source = look(people.configure(tmp_path, grown.COLUMNS, unit=grown.UNITS["chosen"], append=True, late="next"))

@@ -136,7 +136,7 @@ def test_a_night_that_a_backup_by_the_book_forgot_is_not_drawn_again(service, tm
         blockveil("ledger", "verify", service.path)
     assert len(service.ledger.history()) == entries, "nothing was written"
 
-    told = blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+    told = blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
     assert "Booked: people/covariance/2026-11-20" in told
     assert spent(service) == truth, "exactly what was missing is booked"
     assert service.ledger.verify().problems == []
@@ -156,7 +156,7 @@ def test_releases_that_were_not_put_back_are_known_again_once_their_charges_are_
     shutil.copytree(service.home / "releases", tmp_path / "newer")
     service.restore(tmp_path / "copy")
     shutil.copytree(tmp_path / "newer", service.home / "releases", dirs_exist_ok=True)
-    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
     assert lost.pointer.exists()
     service.run(21)
 
@@ -169,7 +169,7 @@ def test_a_copy_that_is_put_back_again_and_again_books_each_charge_once(service,
         truth = spent(service)
         service.restore(tmp_path / "copy")
         for _ in range(2):
-            blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+            blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
             assert spent(service) == truth
     assert service.ledger.verify().problems == []
 
@@ -197,7 +197,7 @@ def test_machines_that_share_a_ledger_book_the_union_of_what_they_saw(service, t
         machine(name)
         with pytest.raises(LedgerError, match="is not in this ledger"):
             service.run(24)
-        blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+        blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
     nights = {entry.release_id for entry in service.ledger.history() if entry.kind == "RELEASED"}
     assert {f"people/covariance/2026-11-{day}" for day in (19, 20, 21, 22, 23)} == nights
     assert spent(service).loss == truth.loss + own // 2, "what C drew meanwhile counts beside all that was missing"
@@ -214,13 +214,13 @@ def test_a_night_that_was_drawn_again_meanwhile_counts_twice(service, tmp_path, 
     service.restore(tmp_path / "copy")
     own = folder()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
-    told = blockveil("ledger", "admin", "restored", service.path)  # it knows of nothing that is missing
+    told = blockveil("ledger", "admin", "reconcile", service.path)  # it knows of nothing that is missing
     assert "Nothing was booked: this account had not used this ledger on this machine" in told
     assert "blockveil ledger charge" in told
     service.run(20)
     before = spent(service).loss
     monkeypatch.setenv("XDG_STATE_HOME", str(own.parents[1]))
-    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
     assert spent(service).loss == before // 2 * 3
     assert service.ledger.verify().problems == []
 
@@ -241,7 +241,7 @@ def test_a_night_that_the_copy_has_as_reserved_is_committed_under_the_same_key(s
     assert spent(service) == truth, "the copy has the reservation"
     with pytest.raises(LedgerError, match="saw last on this machine"):
         service.run(20)
-    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
     assert spent(service) == truth
     with pytest.raises(
         KeyLost, match="is gone although its charge is committed"
@@ -269,7 +269,7 @@ def test_a_charge_that_was_given_back_in_an_older_copy_is_booked_all_the_same(se
         patch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
         assert service.ledger.void_if_reserved(charge.charge_id, "operator"), "nothing shows it there"
     for _ in range(2):
-        blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+        blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
         assert spent(service) == truth
     assert service.ledger.verify().problems == []
     with pytest.raises(LedgerError, match="before an older copy"):
@@ -290,7 +290,7 @@ def test_a_reservation_that_nothing_was_drawn_on_is_given_back(service, tmp_path
             service.run(20)
     service.restore(tmp_path / "copy")
     before = spent(service).loss
-    told = blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+    told = blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
     assert "Given back, for nothing was drawn: people/covariance/2026-11-20" in told
     assert spent(service).loss == before // 2
     assert [each.name for each in (service.home / "keys").iterdir()] == ["content"]
@@ -304,7 +304,7 @@ def test_a_series_that_was_open_when_a_copy_was_put_back_has_no_further_night(tm
     service.run(20)
     truth = spent(service)
     service.restore(tmp_path / "copy")
-    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
     assert spent(service) == truth
     for day in (20, 21):
         with pytest.raises(LedgerError, match="older copy of the ledger was put back"):
@@ -322,7 +322,7 @@ def test_a_series_that_began_after_the_copy_does_not_begin_again(tmp_path):
     service.run(20)
     truth = spent(service)
     service.restore(tmp_path / "copy")
-    blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+    blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
     assert spent(service) == truth
     for day in (19, 20, 21):
         with pytest.raises(LedgerError, match="older copy of the ledger was put back"):
@@ -337,19 +337,19 @@ def test_python_states_what_the_command_line_states(tmp_path, monkeypatch):
     service.run(20)
     truth = spent(service)
     service.restore(tmp_path / "copy")
-    done = blockveil_in_python.ledger(service.path).restored()
+    done = blockveil_in_python.ledger(service.path).reconcile()
     assert done.booked == ("people/covariance/2026-11-20",)
     assert done.newest == newest
     assert f"The newest entry of the copy is of {newest}." in str(done)
     assert spent(service) == truth
     assert f"a copy of {newest} was put back, 1 charges were missing" in blockveil("ledger", "show", service.path)
     assert "No charge that this account knows was missing." in str(
-        blockveil_in_python.ledger(service.path).restored(since="2026-11-20")
+        blockveil_in_python.ledger(service.path).reconcile(since="2026-11-20")
     )
     assert "a copy of 2026-11-20T00:00+00:00 was put back" in blockveil("ledger", "show", service.path)
     for wrong in ("tomorrow", "2999-01-01", ""):
         with pytest.raises(ConfigError, match="no time at which a copy can have been made"):
-            blockveil_in_python.ledger(service.path).restored(since=wrong)
+            blockveil_in_python.ledger(service.path).reconcile(since=wrong)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "new"))
     with pytest.raises(LedgerError, match="It is not stated who decides this, or why"):
         blockveil_in_python.ledger(service.path).attest(by="J. Doe", why="")
@@ -437,7 +437,7 @@ class TestMark:
             file.write(tail)
         with pytest.raises(StoreError, match="damaged") as refused:
             service.run(20)
-        assert "move the mark away, and run `blockveil ledger admin attest` or `blockveil ledger admin restored`" in (
+        assert "move the mark away, and run `blockveil ledger admin attest` or `blockveil ledger admin reconcile`" in (
             refused.value.remedy
         )
         with pytest.raises(StoreError, match="damaged"):
@@ -446,7 +446,7 @@ class TestMark:
             )
         self.file(service).rename(self.file(service).with_suffix(".damaged"))
         if tail == b"[]\n":
-            blockveil("ledger", "admin", "restored", service.path)
+            blockveil("ledger", "admin", "reconcile", service.path)
         else:
             blockveil(
                 "ledger", "admin", "attest", service.path, "--by", "J. Doe", "--why", "compared with the newest backup"
@@ -459,7 +459,7 @@ class TestMark:
 
         def late(mark, last, seen):
             if seen.charges:
-                blockveil("ledger", "admin", "restored", service.path, "--since", SINCE)
+                blockveil("ledger", "admin", "reconcile", service.path, "--since", SINCE)
             return commit(mark, last, seen)
 
         monkeypatch.setattr(Mark, "follow", late)

@@ -32,11 +32,11 @@ def test_a_release_with_shrunk_eigenvalues_says_so_and_how_large_its_error_may_b
     _, release, made = released(tmp_path, test_begun_plans.prepare_wide(tmp_path, kind=kind))
     error = release.attributes["error"]
     assert error["post_processing"] == post_processing_error.SHRUNK
-    assert error["simulated"]["after"]["frobenius"] < error["simulated"]["noisy"]["frobenius"]
+    assert error["simulated"]["post_processed"]["frobenius"] < error["simulated"]["raw"]["frobenius"]
     page = made.path.read_text()
     assert "eigenvalues shrunk for the noise in them" in page
     if kind == "second-moment":
-        assert error["after_frobenius_norm_bound"] > error["simulated"]["after"]["frobenius"]
+        assert error["post_processed_frobenius_norm_bound"] > error["simulated"]["post_processed"]["frobenius"]
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_the_bound_of_shrunk_eigenvalues_holds(tmp_path):
             noisy = truth + np.triu(noise) + np.triu(noise, 1).T
             integers = np.rint(noisy * design.shifted_unit / steps).astype(np.int64)
             arrays = plan.answer.arrays(integers, 400)
-            bound = post_processing_error.post_processing(plan.answer, arrays)["after_frobenius_norm_bound"]
+            bound = post_processing_error.post_processing(plan.answer, arrays)["post_processed_frobenius_norm_bound"]
             off = arrays["second_moment_psd"][0] / np.outer(coordinates.scale, coordinates.scale) - truth
             inside += np.linalg.norm(off) * coordinates.scale[0] ** 2 <= bound
     assert inside >= 150 * (0.95 - 6 * np.sqrt(0.05 * 0.95 / 150))
@@ -69,7 +69,7 @@ def test_a_symmetric_release_tells_its_error_before_and_after(tmp_path, kind, re
     assert error["post_processing"] == post_processing_error.NEAREST_PSD
     stated = np.sqrt(np.mean(release.arrays[f"{name}_standard_deviation"] ** 2))
     # 200 releases of six entries of uneven size: the largest, alone, has a standard error of 5 %.
-    assert error["simulated"]["noisy"]["entry"] == pytest.approx(stated, rel=0.31)
+    assert error["simulated"]["raw"]["entry"] == pytest.approx(stated, rel=0.31)
     assert [row["dimensions"] for row in error["subspace"]["leading"]] == [1, 2]
     for row in error["subspace"]["leading"]:
         assert 0 <= row["squared_sine_simulated"] <= row["squared_sine_bound"] <= 1
@@ -91,10 +91,10 @@ def test_counts_are_made_whole_and_the_error_after_it_is_told(tmp_path):
     loaded = queries.prepare(tmp_path, queries.COUNTS, queries.records(queries.COUNTS))
     _, release, made = released(tmp_path, loaded)
     error = release.attributes["error"]
-    assert error["post_processed"] == "counts_whole"
+    assert error["post_processed"] == "counts_integer"
     assert "subspace" not in error
-    assert error["simulated"]["noisy"]["spectral"] is None
-    assert error["after_frobenius_norm_bound"] <= 2.01 * error["frobenius_norm_bound"]
+    assert error["simulated"]["raw"]["spectral"] is None
+    assert error["post_processed_frobenius_norm_bound"] <= 2.01 * error["frobenius_norm_bound"]
     assert "not negative" in made.path.read_text()
 
 
@@ -111,8 +111,8 @@ def test_a_release_without_post_processing_says_nothing_of_it(tmp_path):
 def test_directions_and_matrix_shapes_tell_their_error_too(tmp_path):
     _, release, _ = released(tmp_path, directed.prepare(tmp_path))
     error = release.attributes["error"]
-    assert error["simulated"]["after"]["entry"] <= 1.05 * error["simulated"]["noisy"]["entry"]
-    assert error["after_frobenius_norm_bound"] > 0
+    assert error["simulated"]["post_processed"]["entry"] <= 1.05 * error["simulated"]["raw"]["entry"]
+    assert error["post_processed_frobenius_norm_bound"] > 0
 
 
 def test_a_matrix_too_large_to_simulate_keeps_its_bounds(tmp_path, monkeypatch):
@@ -121,7 +121,7 @@ def test_a_matrix_too_large_to_simulate_keeps_its_bounds(tmp_path, monkeypatch):
     _, release, made = released(tmp_path, loaded)
     error = release.attributes["error"]
     assert "simulated" not in error
-    assert error["after_frobenius_norm_bound"] > 0
+    assert error["post_processed_frobenius_norm_bound"] > 0
     assert "too large to simulate" in made.path.read_text()
 
 
@@ -137,7 +137,7 @@ def test_the_bound_after_the_projection_holds_in_raw_units(tmp_path):
         noisy = truth + np.triu(noise) + np.triu(noise, 1).T
         integers = np.rint(noisy * design.shifted_unit / steps).astype(np.int64)
         arrays = plan.answer.arrays(integers, 400)
-        bound = post_processing_error.post_processing(plan.answer, arrays)["after_frobenius_norm_bound"]
+        bound = post_processing_error.post_processing(plan.answer, arrays)["post_processed_frobenius_norm_bound"]
         off = arrays["second_moment_psd"][0] - truth * np.outer(coordinates.scale, coordinates.scale)
         inside += np.linalg.norm(off) <= bound
     assert inside >= 150 * (0.95 - 6 * np.sqrt(0.05 * 0.95 / 150))

@@ -223,7 +223,7 @@ def test_records_at_their_origin_are_noise_alone():
 
 def test_directions_of_eigenvalues_that_noise_alone_reaches_are_said_to_be_such():
     found = covariance()
-    found.attributes["error"] = {"spectral_norm_bound": 30.0, "of": "covariance", "confidence": 0.95}
+    found.attributes["error"] = {"spectral_norm_bound": 30.0, "array": "covariance", "confidence": 0.95}
     assert facts.directions_line(found) == []
     found.matrix._arrays |= {
         "eigenvalues": np.array([80.0, 31.0, 29.0, *np.ones(D - 3)]),

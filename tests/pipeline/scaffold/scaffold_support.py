@@ -21,7 +21,7 @@ GIVEN: dict[str, Any] = {
     "unit": "one person",
     "unit_column": "person",
     "unit_type": "whole",
-    "rows_of_each": 3,
+    "rows_per_unit": 3,
     "rows_at_most": 5000,
     "missing": "drop",
     "columns": COLUMNS,

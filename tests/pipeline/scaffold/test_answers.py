@@ -24,13 +24,13 @@ from tests.pipeline.scaffold import scaffold_support as first
         ({"columns": {"age": "120 to 0"}}, "lowest value comes first"),
         ({"columns": {"age": 7}}, "no answer about a column"),
         ({"columns": {}}, "at least 1"),
-        ({"rows_of_each": 0}, "the most rows of one of them"),
-        ({"rows_of_each": "mean"}, "average"),
+        ({"rows_per_unit": 0}, "the most rows of one of them"),
+        ({"rows_per_unit": "mean"}, "average"),
         ({"rows_at_most": -5}, "greater than or equal to 1"),
-        ({"rows_known": True}, "it cannot be public"),
-        ({"rows_known": True, "rows_of_each": 1}, "would not be public"),
+        ({"row_count_public": True}, "it cannot be public"),
+        ({"row_count_public": True, "rows_per_unit": 1}, "would not be public"),
         ({"purpose": "counts"}, "Write it as 0 to 120 in 12"),
-        ({"purpose": "counts", "columns": first.CELLS, "rows_of_each": "average"}, "none of the categories"),
+        ({"purpose": "counts", "columns": first.CELLS, "rows_per_unit": "average"}, "none of the categories"),
         ({"purpose": "everything"}, "correlations"),
         ({"directions": 2}, "belongs to directions"),
         ({"purpose": "directions", "directions": 5}, "fewer directions than columns"),
@@ -81,7 +81,7 @@ def test_everything_that_is_open_is_named_at_once():
     with pytest.raises(ConfigError) as refused:
         all_answered(first.SCHEMA, {})
     open_ = {question.key for question in due(Answers(), first.SCHEMA)}
-    assert open_ >= {"unit_column", "rows_at_most", "rows_known", "columns", "purpose", "every", "strictness"}
+    assert open_ >= {"unit_column", "rows_at_most", "row_count_public", "columns", "purpose", "every", "strictness"}
     assert all(f"{key} is not answered" in refused.value.in_full for key in open_)
     assert all_answered(first.SCHEMA, first.GIVEN) == first.given()
 
@@ -90,7 +90,7 @@ def test_what_is_wrong_and_what_is_open_is_named_at_once_and_each_for_one_reason
     values = {
         **first.GIVEN,
         "unit_column": "persn",
-        "rows_of_each": 0,
+        "rows_per_unit": 0,
         "purpose": "regression",
         "every": "daily",
         "directions": 3,
@@ -106,7 +106,7 @@ def test_what_is_wrong_and_what_is_open_is_named_at_once_and_each_for_one_reason
         "columns.age",
         "columns.cost",
         "columns.ward",
-        "rows_of_each = 0",
+        "rows_per_unit = 0",
         "purpose",
         "every",
         "colour",
@@ -130,9 +130,9 @@ def test_a_question_is_asked_only_where_its_answer_matters():
         return [question.key for question in due(first.given(**changes), first.SCHEMA)]
 
     assert keys() == []
-    assert keys(unit_column=None, unit_type=None, rows_of_each=None) == ["unit_column", "rows_known"]
-    assert keys(rows_of_each="average") == ["rows_known"]
-    assert keys(rows_of_each=1, rows_known=True, missing=None) == []
+    assert keys(unit_column=None, unit_type=None, rows_per_unit=None) == ["unit_column", "row_count_public"]
+    assert keys(rows_per_unit="average") == ["row_count_public"]
+    assert keys(rows_per_unit=1, row_count_public=True, missing=None) == []
     assert keys(purpose="directions") == ["directions"]
     assert keys(purpose="gradients") == ["target"]
     assert keys(purpose="training") == ["target", "examples"]
@@ -148,9 +148,9 @@ def test_every_question_can_be_answered_in_words():
         "names": "a, b",
         "unit_column": "person",
         "unit_type": "Whole numbers",
-        "rows_of_each": "average",
+        "rows_per_unit": "average",
         "rows_at_most": "400,000",
-        "rows_known": "no",
+        "row_count_public": "no",
         "purpose": "directions",
         "ways": "2",
         "directions": "1",
@@ -165,7 +165,7 @@ def test_every_question_can_be_answered_in_words():
     for question in DECISIONS:
         if question.key not in ("names", "ways", "target", "examples"):
             given = answered(given, first.SCHEMA, question.read(words[question.key]))
-    assert (given.rows_at_most, given.rows_known, given.rows_of_each) == (400_000, False, "average")
+    assert (given.rows_at_most, given.row_count_public, given.rows_per_unit) == (400_000, False, "average")
     assert list(given.columns or {}) == ["age", "cost"]
     assert "person" not in (first.given(columns={"age, cost": "0 to 9", "*": "unknown"}).columns or {})
     assert (given.every, given.until, given.epsilon, given.delta) == ("week", date(2026, 12, 31), 0.5, 1e-9)
@@ -203,8 +203,16 @@ def test_delta_is_at_most_a_hundredth_of_one_over_the_rows(rows, delta):
         ({"unit_column": "GRID"}, "one GRID", "drop"),
         ({"unit_column": "ID"}, "one unit", "drop"),
         ({"unit_column": "x" * 120}, "one " + "x" * 116, "drop"),
-        ({"unit_column": "row", "unit_type": None, "rows_of_each": None, "rows_known": True}, "one row", "refuse"),
-        ({"unit_column": "row", "unit_type": None, "rows_of_each": None, "rows_known": False}, "one row", "drop"),
+        (
+            {"unit_column": "row", "unit_type": None, "rows_per_unit": None, "row_count_public": True},
+            "one row",
+            "refuse",
+        ),
+        (
+            {"unit_column": "row", "unit_type": None, "rows_per_unit": None, "row_count_public": False},
+            "one row",
+            "drop",
+        ),
     ],
 )
 def test_the_words_for_a_unit_and_what_is_missing_follow_and_are_said(changes, unit, missing):
@@ -241,7 +249,7 @@ def test_a_purpose_may_be_called_what_people_call_it(words, purpose):
 
 
 def test_each_row_is_somebody_only_where_no_column_could_be_meant():
-    assert first.given(unit_column="row", unit_type=None, rows_of_each=None).unit_column is None
+    assert first.given(unit_column="row", unit_type=None, rows_per_unit=None).unit_column is None
     with pytest.raises(ConfigError, match="could be the column or each row"):
         answered(Answers(), SourceColumns("x.csv", "csv", ("row", "age")), {"unit_column": "row"})
 

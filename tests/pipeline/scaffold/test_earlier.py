@@ -18,7 +18,7 @@ from blockveil.pipeline.data.ingest import known_sources
 from blockveil.pipeline.ledger import Ledger
 
 FIRST = {
-    "unit_column": "person", "unit_type": "whole", "rows_of_each": 2, "rows_at_most": 20000, "rows_known": False,
+    "unit_column": "person", "unit_type": "whole", "rows_per_unit": 2, "rows_at_most": 20000, "row_count_public": False,
     "purpose": "correlations",
     "every": "once", "strictness": "usual", "columns": {"age": "0 to 120", "cost": "0 to 1,000"},
 }  # fmt: skip
@@ -160,7 +160,7 @@ def test_what_is_remembered_and_cannot_be_read_or_written_stops_no_ingest(folder
     assert known_sources.remembered() == []
 
 
-@pytest.mark.parametrize(("key", "value"), [("unit_column", "cost"), ("rows_known", True), ("dataset", "other")])
+@pytest.mark.parametrize(("key", "value"), [("unit_column", "cost"), ("row_count_public", True), ("dataset", "other")])
 def test_an_answer_that_would_put_other_units_under_the_budget_is_refused(folder, key, value):
     begin()
     with pytest.raises(ConfigError, match=key):

@@ -27,7 +27,7 @@ from tests.pipeline.scaffold import scaffold_support as first
 
 @pytest.mark.parametrize("purpose", first.PURPOSES)
 @pytest.mark.parametrize(
-    "unit", [{}, {"unit_column": None, "unit_type": None, "rows_of_each": None}], ids=["persons", "rows"]
+    "unit", [{}, {"unit_column": None, "unit_type": None, "rows_per_unit": None}], ids=["persons", "rows"]
 )
 def test_every_purpose_gives_configs_that_load_and_plan_as_they_were_shown(tmp_path, purpose, unit):
     composed = first.made(tmp_path, purpose=purpose, **first.PURPOSES[purpose], **unit)
@@ -43,7 +43,7 @@ def test_every_purpose_gives_configs_that_load_and_plan_as_they_were_shown(tmp_p
 
 @pytest.mark.parametrize("strictness", ["strict", "loose"])
 @pytest.mark.parametrize("until", [date(2026, 12, 2), date(2027, 11, 30)], ids=["two nights", "a year"])
-@pytest.mark.parametrize("unit", [{}, {"rows_of_each": "average", "rows_known": True, "missing": "refuse"}])
+@pytest.mark.parametrize("unit", [{}, {"rows_per_unit": "average", "row_count_public": True, "missing": "refuse"}])
 def test_the_budget_that_is_granted_holds_every_night_and_no_more(tmp_path, strictness, until, unit):
     composed = first.made(tmp_path, strictness=strictness, until=until, **unit)
     answers = first.given(strictness=strictness, until=until, **unit)
@@ -62,8 +62,8 @@ def test_one_night_takes_the_whole_promise(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "neighbours"),
     [
-        ({"rows_known": True, "rows_of_each": 1, "missing": "refuse"}, Neighbours.REPLACE_ONE),
-        ({"rows_known": False, "rows_of_each": 1}, Neighbours.ADD_REMOVE),
+        ({"row_count_public": True, "rows_per_unit": 1, "missing": "refuse"}, Neighbours.REPLACE_ONE),
+        ({"row_count_public": False, "rows_per_unit": 1}, Neighbours.ADD_REMOVE),
         ({}, Neighbours.ADD_REMOVE),
     ],
 )
@@ -77,7 +77,7 @@ def test_the_schedule_runs_on_the_day_of_the_first_night(tmp_path, every, cron):
 
 
 def test_what_was_answered_begins_again_with_the_same_files(tmp_path):
-    rows = {"unit_column": None, "unit_type": None, "rows_of_each": None, "rows_known": False}
+    rows = {"unit_column": None, "unit_type": None, "rows_per_unit": None, "row_count_public": False}
     for purpose, more in [*first.PURPOSES.items(), ("correlations-of-rows", rows)]:
         more = {"purpose": purpose.partition("-of-")[0], **more}
         composed = first.made(tmp_path / purpose, **more)
@@ -109,7 +109,7 @@ def test_columns_said_to_hold_whole_numbers_lists_or_dates_are_declared_with_the
 
 
 def test_means_of_several_rows_are_no_whole_numbers(tmp_path):
-    composed = first.made(tmp_path, rows_of_each="average", columns=STEPPED)
+    composed = first.made(tmp_path, rows_per_unit="average", columns=STEPPED)
     assert set(_steps(composed).values()) == {None}
 
 
@@ -155,8 +155,8 @@ def test_a_promise_that_no_noise_keeps_is_refused_before_anything_is_written(tmp
 
 
 def test_nights_that_share_a_promise_have_gaussian_noise_where_laplace_alone_would_be_best(tmp_path):
-    alone = first.made(tmp_path, purpose="counts", columns={"ward": "a, b"}, every="once", until=None, rows_of_each=1)
-    shared = first.made(tmp_path, purpose="counts", columns={"ward": "a, b"}, rows_of_each=1)
+    alone = first.made(tmp_path, purpose="counts", columns={"ward": "a, b"}, every="once", until=None, rows_per_unit=1)
+    shared = first.made(tmp_path, purpose="counts", columns={"ward": "a, b"}, rows_per_unit=1)
     assert alone.plan.charge.epsilon > 0 == alone.plan.charge.mu
     assert shared.plan.charge.mu > 0 == shared.plan.charge.epsilon
     refused = [row for row in shared.plan.compared if row.error is None and "mu squared" in row.reason]

@@ -17,7 +17,13 @@ from tests.pipeline.scaffold import scaffold_support as first
 FOLDER, BASE = Path("/made/visits"), Path("/made")
 ONCE = {"every": "once", "until": None}
 FEW = {**ONCE, "purpose": "gradients", "target": "cost", "columns": {"age": "0 to 120", "cost": "0 to 900"}}
-CELLS = {**ONCE, "purpose": "counts", "columns": {"age": "0 to 120 in 2"}, "rows_of_each": 1, "rows_known": False}
+CELLS = {
+    **ONCE,
+    "purpose": "counts",
+    "columns": {"age": "0 to 120 in 2"},
+    "rows_per_unit": 1,
+    "row_count_public": False,
+}
 
 
 @pytest.mark.parametrize("changes", [{}, ONCE, FEW, CELLS], ids=["nights", "once", "gradients", "counts"])

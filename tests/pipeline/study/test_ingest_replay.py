@@ -23,7 +23,7 @@ UNITS = {
 }
 MORE = [
     {"name": "age", "kind": "bins", "edges": [0, 18, 65, 120], "outside": "clip", "missing": "drop", "encode": "code"},
-    {"name": "day", "kind": "date", "stored": "weekday", "encode": "code", "missing": "drop"},
+    {"name": "day", "kind": "date", "extract": "weekday", "encode": "code", "missing": "drop"},
     {"name": "stay", "kind": "bins", "edges": [0, 5, 40], "outside": "clip", "missing": "drop", "encode": "code"},
 ]
 
@@ -49,7 +49,7 @@ def test_no_claim_of_an_ingest_is_refuted(tmp_path, unit, append):
 def test_columns_of_every_kind_are_made_up(tmp_path):
     only = {"column": "part", "type": "date", "equals": "2026-11-20"}
     columns = [*people.COLUMNS, MORE[0], MORE[1]]
-    assert replayed(tmp_path, "three", columns=columns, only=only).refutations == ()
+    assert replayed(tmp_path, "three", columns=columns, partition=only).refutations == ()
 
 
 @pytest.fixture

@@ -294,7 +294,10 @@ schedule = "constant"
 """
 
 
-POISSON, FIXED = 'batches = "poisson"\nsampled = 0.05', 'batches = "fixed"\nbatch_count = 4\nbatch_seed = "a"'
+POISSON, FIXED = (
+    'batches = "poisson"\nsampling_probability = 0.05',
+    'batches = "fixed"\nbatch_count = 4\nbatch_seed = "a"',
+)
 
 
 @pytest.mark.parametrize(("batches", "least"), [(POISSON, 0.3), ('batches = "full"', 0.7)])

@@ -25,7 +25,19 @@ def test_what_proves_nothing_is_said_so():
 
 
 def test_the_command_prints_both_claims_and_refuses_a_rate_that_is_none():
-    command = ["study", "sampling", "--epsilon", "1", "--delta", "1e-5", "--epochs", "30", "--slack", "1e-10", "--rate"]
+    command = [
+        "study",
+        "sampling",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-5",
+        "--epochs",
+        "30",
+        "--slack",
+        "1e-10",
+        "--sampling-probability",
+    ]
     shown = CliRunner().invoke(app, [*command, "0.00512"])
     assert shown.exit_code == 0
     for part in ("R1SMG, (16)", "section 5", "it has 190"):

@@ -39,11 +39,11 @@ def stage(stated, name):
 
 def less_lost(arrays, factor):
     """Less is said to be taken of a variance, and its standard error is less to match."""
-    taken = arrays["shortened_variance"].copy()
-    scaled(arrays, "shortened_variance", np.array([1.0, factor, 1.0]))
+    taken = arrays["clipped_variance"].copy()
+    scaled(arrays, "clipped_variance", np.array([1.0, factor, 1.0]))
     if "covariance" in arrays:
         deviation = arrays["covariance_standard_deviation"].copy()
-        changed = np.diagonal(deviation) ** 2 - taken**2 + arrays["shortened_variance"] ** 2
+        changed = np.diagonal(deviation) ** 2 - taken**2 + arrays["clipped_variance"] ** 2
         np.fill_diagonal(deviation, np.sqrt(changed))
         arrays["covariance_standard_deviation"] = deviation
 
@@ -65,8 +65,8 @@ FORGED = {
     "another radius": lambda stated, _: scaled(stated["learned"], "radius", 1.01),
     "another centre": lambda stated, _: scaled(stated["query"]["geometry"]["features"][0], "origin", 1.001),
     "another axis": lambda stated, _: scaled(stated["query"]["geometry"]["features"][1], "semi_axis", 1.001),
-    "narrower bounds": lambda stated, _: scaled(stated["learned"]["declared"]["features"][1], "upper", 0.5),
-    "a box": lambda stated, _: stated["learned"].update(chosen="box"),
+    "narrower bounds": lambda stated, _: scaled(stated["learned"]["declared_geometry"]["features"][1], "upper", 0.5),
+    "a box": lambda stated, _: stated["learned"].update(domain="box"),
     "another aim": lambda stated, _: stated["learned"].update({"for": "covariance"}),
     "no rings": lambda stated, _: stated["learned"]["stages"].pop("rings"),
     "exact means": lambda _, arrays: arrays.update(pilot_mean=arrays["pilot_mean"] * (1 + 1e-6)),

@@ -78,7 +78,7 @@ def test_rows_in_the_order_of_units_are_not_released_as_rows(tmp_path):
         opened(tmp_path, neighbours="replace-one", kind="rows")
 
 
-ORIGIN = {"first": "cost", "count": 1, "kind": "onnx", "made_by": "a", "learnt_from": "nothing"}
+ORIGIN = {"first": "cost", "count": 1, "kind": "onnx", "author": "a", "fitted_on": "nothing"}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ ORIGIN = {"first": "cost", "count": 1, "kind": "onnx", "made_by": "a", "learnt_f
         {"maps": 3},
         {"maps": [{"first": "cost"}]},
         {"maps": [ORIGIN | {"count": "1"}]},
-        {"maps": [ORIGIN | {"made_by": 1}]},
+        {"maps": [ORIGIN | {"author": 1}]},
         None,
     ],
 )

@@ -369,7 +369,7 @@ def test_the_types_of_the_page_are_read(request, tmp_path, kind):
     columns = [
         *COST,
         {"name": "stay", "kind": "whole", "missing": "refuse"},
-        {"name": "day", "kind": "date", "stored": "month", "encode": "code", "missing": "refuse"},
+        {"name": "day", "kind": "date", "extract": "month", "encode": "code", "missing": "refuse"},
         {"name": "ward", "kind": "category", "categories": ["a", "b"], "encode": "code"},
     ]
     columns[-1] |= {"unknown": "refuse", "missing": "refuse"}
@@ -381,7 +381,7 @@ def test_the_types_of_the_page_are_read(request, tmp_path, kind):
 @pytest.mark.parametrize("kind", ["timestamptz", "uuid", "int[]", "jsonb", "interval", "bytea"])
 def test_other_types_are_refused_by_their_name(tmp_path, server, kind):
     server.execute(f"ALTER TABLE visits ADD COLUMN odd {kind}")
-    column = {"name": "odd", "kind": "date", "stored": "month", "encode": "code", "missing": "refuse"}
+    column = {"name": "odd", "kind": "date", "extract": "month", "encode": "code", "missing": "refuse"}
     message = refused(DataError, tmp_path, server.source("SELECT odd FROM visits"), [column])
     assert 'Table "visits", column "odd" is of type' in message
 

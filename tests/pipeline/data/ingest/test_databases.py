@@ -132,10 +132,10 @@ def test_a_config_with_a_query_that_mixes_rows_is_not_even_loaded(tmp_path, quer
 def test_parts_of_the_records_are_by_a_column_of_the_table_itself(tmp_path, database):
     database.put(people.visits())
     only = {"column": "stay", "type": "whole", "equals": 7}
-    people.run(people.configure(tmp_path, COST, database.source("SELECT cost, stay FROM visits"), only=only))
+    people.run(people.configure(tmp_path, COST, database.source("SELECT cost, stay FROM visits"), partition=only))
     assert len(people.stored(tmp_path)) == people.visits()["stay"].to_pylist().count(7)
     with pytest.raises(ConfigError, match=r"which source\.query computes or renames"):
-        people.configure(tmp_path, COST, database.source("SELECT cost, stay % 9 AS stay FROM visits"), only=only)
+        people.configure(tmp_path, COST, database.source("SELECT cost, stay % 9 AS stay FROM visits"), partition=only)
 
 
 def test_a_store_that_grows_takes_in_no_table_because_two_queries_may_select_the_same_row(tmp_path, database):
@@ -188,7 +188,7 @@ DATES = pa.table(
 def test_dates_booleans_texts_and_missing_values_are_read_as_declared(tmp_path, database):
     database.put(DATES)
     columns = [
-        {"name": "day", "kind": "date", "stored": "weekday", "encode": "code", "missing": "drop"},
+        {"name": "day", "kind": "date", "extract": "weekday", "encode": "code", "missing": "drop"},
         {"name": "urgent", "kind": "boolean", "missing": "refuse"},
         {
             "name": "ward",

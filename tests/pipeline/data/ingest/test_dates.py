@@ -40,9 +40,9 @@ def written(folder: Path, column: pa.Array, columns: list[dict[str, Any]], kind:
 
 
 ALL = [
-    dated(stored="days", since=SINCE),
-    dated(stored="weekday", encode="code") | {"name": "day2"},
-    dated(stored="month", encode="one-hot") | {"name": "day3"},
+    dated(extract="days", since=SINCE),
+    dated(extract="weekday", encode="code") | {"name": "day2"},
+    dated(extract="month", encode="one-hot") | {"name": "day3"},
 ]
 
 
@@ -73,7 +73,7 @@ def test_arrays_of_text_hold_dates_too(tmp_path):
     np.testing.assert_array_equal(people.stored(tmp_path), wanted(DAYS)[:, :1])
 
 
-@pytest.mark.parametrize("stored", [{"stored": "days", "since": SINCE}, {"stored": "month", "encode": "code"}])
+@pytest.mark.parametrize("stored", [{"extract": "days", "since": SINCE}, {"extract": "month", "encode": "code"}])
 def test_a_record_without_a_date_is_dropped_where_the_config_says_so(tmp_path, stored):
     column = pa.array([DAYS[0], None, DAYS[2]], pa.date32())
     table = pa.table({"day": column})
@@ -99,7 +99,7 @@ def test_a_record_without_a_date_is_dropped_where_the_config_says_so(tmp_path, s
 )
 def test_what_is_no_date_is_refused_without_showing_it(tmp_path, column):
     people.write_parquet(tmp_path, pa.table({"day": column}))
-    loaded = people.configure(tmp_path, [dated(stored="days", since=SINCE)])
+    loaded = people.configure(tmp_path, [dated(extract="days", since=SINCE)])
     with pytest.raises(DataError) as refused:
         people.run(loaded)
     text = str(refused.value)
@@ -111,10 +111,10 @@ def test_what_is_no_date_is_refused_without_showing_it(tmp_path, column):
 @pytest.mark.parametrize(
     "keys",
     [
-        {"stored": "days"},
-        {"stored": "weekday"},
-        {"stored": "days", "since": SINCE, "encode": "code"},
-        {"stored": "month", "since": SINCE, "encode": "code"},
+        {"extract": "days"},
+        {"extract": "weekday"},
+        {"extract": "days", "since": SINCE, "encode": "code"},
+        {"extract": "month", "since": SINCE, "encode": "code"},
     ],
 )
 def test_a_declaration_says_what_a_date_becomes(tmp_path, keys):

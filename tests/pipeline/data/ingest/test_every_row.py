@@ -249,9 +249,9 @@ CROSS = {
     "name": "both",
     "kind": "cross",
     "missing": "drop",
-    "made_by": "us",
-    "learnt_from": "nothing",
-    "of": [{"name": "ward", "categories": ["NA", "EU"]}, {"name": "sex", "categories": ["f", "m"]}],
+    "author": "us",
+    "fitted_on": "nothing",
+    "columns": [{"name": "ward", "categories": ["NA", "EU"]}, {"name": "sex", "categories": ["f", "m"]}],
 }
 
 
@@ -264,8 +264,12 @@ CROSS = {
         ({**WARD, "categories": [0, 1, 9]}, ["", "9.0"], {}),
         ({"name": "ward", "kind": "boolean", "missing": "drop"}, ["", "No"], {}),
         (CROSS, ["", "NA"], {}),
-        (people.NUMBER, ["NA"], {"only": {"column": "ward", "type": "text", "equals": "NA", "values": ["NA", "EU"]}}),
-        (people.NUMBER, ["9"], {"only": {"column": "ward", "type": "whole", "equals": 9}}),
+        (
+            people.NUMBER,
+            ["NA"],
+            {"partition": {"column": "ward", "type": "text", "equals": "NA", "values": ["NA", "EU"]}},
+        ),
+        (people.NUMBER, ["9"], {"partition": {"column": "ward", "type": "whole", "equals": 9}}),
     ],
 )
 def test_a_text_is_a_declared_value_or_a_missing_one(tmp_path, column, texts, more):

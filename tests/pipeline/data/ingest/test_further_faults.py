@@ -20,7 +20,7 @@ COLUMNS = [
         "missing": "refuse",
         "encode": "one-hot",
     },
-    {"name": "day", "kind": "date", "stored": "weekday", "encode": "code", "missing": "refuse"},
+    {"name": "day", "kind": "date", "extract": "weekday", "encode": "code", "missing": "refuse"},
     {"name": "urgent", "kind": "boolean", "missing": "refuse"},
 ]
 WRONG = {

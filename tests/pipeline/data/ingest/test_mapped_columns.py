@@ -23,18 +23,19 @@ from blockveil.pipeline.data.ingest.store_contract import Contract, MapOrigin
 from tests.pipeline.data.ingest import ingest_support as people
 
 CSV = 'kind = "csv"\nfiles = ["in"]'
-PUBLIC = {"made_by": "the statistics office", "learnt_from": "nothing", "missing": "refuse"}
+PUBLIC = {"author": "the statistics office", "fitted_on": "nothing", "missing": "refuse"}
 FOURIER: dict[str, Any] = {
-    "name": "wave", "kind": "fourier", "features": 7, "width": 0.5, "seed": "s",
-    "of": [{"name": "cost", "lower": -3, "upper": 3}, {"name": "p", "count": 2, "lower": 0, "upper": 1}], **PUBLIC,
+    "name": "wave", "kind": "fourier", "features": 7, "bandwidth": 0.5, "seed": "s",
+    "columns": [{"name": "cost", "lower": -3, "upper": 3}, {"name": "p", "count": 2, "lower": 0, "upper": 1}], **PUBLIC,
 }  # fmt: skip
 EDGES: dict[str, Any] = {
-    "name": "edge", "kind": "oriented-gradients", "of": "p", "height": 4, "width": 4, "cell": 2, "directions": 4,
+    "name": "edge", "kind": "oriented-gradients", "pixels": "p", "height": 4, "width": 4, "cell": 2, "orientations": 4,
     "contrast": 0.1, **PUBLIC,
 }  # fmt: skip
 CROSS: dict[str, Any] = {
     "name": "both", "kind": "cross",
-    "of": [{"name": "ward", "categories": ["a", "b"]}, {"name": "shift", "categories": ["day", "night"]}], **PUBLIC,
+    "columns": [{"name": "ward", "categories": ["a", "b"]}, {"name": "shift", "categories": ["day", "night"]}],
+    **PUBLIC,
 }  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def network(folder: Path, **changed: Any) -> dict[str, Any]:
     (folder / "net.onnx").write_bytes(content)
     return {
         "name": "net", "kind": "onnx", "file": "net.onnx", "sha256": hashlib.sha256(content).hexdigest(),
-        "trained_on": "photographs", "of": [{"name": "p", "count": 2, "lower": 0, "upper": 1}],
+        "trained_on": "photographs", "columns": [{"name": "p", "count": 2, "lower": 0, "upper": 1}],
         "output": "probabilities", "features": 3, "lower": 0, "upper": 1, **PUBLIC, **changed,
     }  # fmt: skip
 
@@ -118,7 +119,7 @@ def test_a_store_holds_what_a_public_network_makes_of_each_record_by_itself(tmp_
         ({"output": "other"}, "no output"),
         ({"shape": [1, 2]}, "shape"),
         ({"shape": [3]}, "holds the 2 columns"),
-        ({"learnt_from": "these-records"}, "at no charge"),
+        ({"fitted_on": "these-records"}, "at no charge"),
         ({"lower": 1}, "above lower"),
     ],
 )
@@ -182,7 +183,7 @@ def test_a_store_says_who_made_its_maps_and_a_store_without_maps_says_nothing(tm
 
 def test_who_trained_a_network_and_on_what_is_required(tmp_path: Path) -> None:
     column = network(tmp_path)
-    for key in ("made_by", "trained_on", "learnt_from", "sha256"):
+    for key in ("author", "trained_on", "fitted_on", "sha256"):
         with pytest.raises(ConfigError, match=key):
             people.configure(tmp_path, [{name: value for name, value in column.items() if name != key}])
 
@@ -200,8 +201,8 @@ def test_a_map_that_was_learnt_from_the_records_is_refused_and_its_origin_is_req
     tmp_path: Path, column: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError, match="at no charge"):
-        people.configure(tmp_path, [column | {"learnt_from": "these-records"}])
-    for key in ("made_by", "learnt_from", "missing"):
+        people.configure(tmp_path, [column | {"fitted_on": "these-records"}])
+    for key in ("author", "fitted_on", "missing"):
         with pytest.raises(ConfigError, match=key):
             people.configure(tmp_path, [{name: value for name, value in column.items() if name != key}])
 
@@ -223,9 +224,9 @@ def test_a_record_that_lacks_a_value_is_refused_or_dropped(tmp_path: Path, colum
     ("column", "message"),
     [
         (EDGES | {"cell": 3}, "divides height and width"),
-        (FOURIER | {"of": [{"name": "cost", "lower": 1, "upper": 1}]}, "above lower"),
-        (CROSS | {"of": CROSS["of"][:1]}, "of"),
-        (CROSS | {"of": [CROSS["of"][0], {"name": "stay", "categories": [1, 2]}]}, "one type"),
+        (FOURIER | {"columns": [{"name": "cost", "lower": 1, "upper": 1}]}, "above lower"),
+        (CROSS | {"columns": CROSS["columns"][:1]}, "columns"),
+        (CROSS | {"columns": [CROSS["columns"][0], {"name": "stay", "categories": [1, 2]}]}, "one type"),
     ],
 )
 def test_a_map_that_is_not_one_is_refused(tmp_path: Path, column: dict[str, Any], message: str) -> None:

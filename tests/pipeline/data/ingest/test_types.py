@@ -23,7 +23,7 @@ DECLARED = {
     "number": {"kind": "number", "missing": MISSING},
     "whole": {"kind": "whole", "missing": MISSING},
     "boolean": {"kind": "boolean", "missing": "refuse"},
-    "date": {"kind": "date", "stored": "days", "since": "1970-01-01", "missing": "drop"},
+    "date": {"kind": "date", "extract": "days", "since": "1970-01-01", "missing": "drop"},
     "text": {
         "kind": "category",
         "categories": ["no", "ab"],
@@ -423,7 +423,7 @@ def test_a_part_of_one_date_leaves_infinite_ones_out_as_missing_and_refuses_what
     day = pa.array(days, pa.int32()).cast(pa.date32())
     arrow_parquet.write_table(pa.table({"day": day, "x": np.arange(1.0, len(days) + 1)}), tmp_path / "in" / "a.parquet")
     loaded = people.configure(
-        tmp_path, [declared("number")], only={"column": "day", "type": "date", "equals": "2026-01-01"}
+        tmp_path, [declared("number")], partition={"column": "day", "type": "date", "equals": "2026-01-01"}
     )
     if isinstance(expected, str):
         with pytest.raises(DataError, match=expected):
