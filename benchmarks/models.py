@@ -51,13 +51,13 @@ array = "records"
 kind = "gradients"
 rows_at_most = {most}
 missing = "refuse"
-largest_gradient = {clip}
+clipping_norm = {clip}
 [query.geometry]
 kind = "box"
 origin = "zero"
 features = [ {features} ]
 [query.model]
-predicts = "{predicts}"
+loss = "{predicts}"
 target = {{ name = "y", classes = {classes} }}
 {hidden}
 [query.training]
@@ -155,7 +155,7 @@ def images(path: Path) -> list[Task]:
 
 def _steps(optimiser: str, steps: int, rate: float) -> str:
     kept = "momentum = 0.9\n" if optimiser == "momentum" else ""
-    return f'steps = {steps}\noptimiser = "{optimiser}"\n{kept}rate = {rate}\nschedule = "linear"'
+    return f'steps = {steps}\noptimiser = "{optimiser}"\n{kept}learning_rate = {rate}\nschedule = "linear"'
 
 
 def _images(path: Path):
@@ -189,7 +189,7 @@ def released(task: Task, folder: Path, scheme: str, seed: int) -> tuple[float, f
         name=name,
         most=len(task.x) + len(task.x) // 5,
         features=task.features,
-        predicts="logistic" if classes == 2 else "softmax",
+        loss="logistic" if classes == 2 else "softmax",
         classes=classes,
         hidden=hidden,
         clip=task.clip,

@@ -154,7 +154,7 @@ def _opacus(task: Task, features, share: float, seed: int) -> tuple[float, float
             poisson_sampling=share < 1.0,
         )
         begun, made = time.process_time(), 0
-        rate = float(task.setting("rate") or 0)
+        rate = float(task.setting("learning_rate") or 0)
         while made < steps:
             for rows, labels in [(x, y)] if share == 1.0 else loader:
                 if made == steps:
@@ -177,7 +177,7 @@ def _opacus(task: Task, features, share: float, seed: int) -> tuple[float, float
 
 
 def _optimiser(torch, model, task: Task):
-    rate = float(task.setting("rate") or 0)
+    rate = float(task.setting("learning_rate") or 0)
     if task.setting("optimiser") == "adam":
         return torch.optim.Adam(model.parameters(), lr=rate)
     return torch.optim.SGD(model.parameters(), lr=rate, momentum=float(task.setting("momentum") or 0))

@@ -119,17 +119,17 @@ def queries() -> Iterator[tuple[str, str, str]]:
         features = 'powers = [-2, 4]\nfeatures = [ { name = "a" }, { name = "b", edges = [0, 1, 5] } ]\n'
         text = bound.replace('missing = "refuse"', f'missing = "{missing}"')
         yield "column-histograms", f"missing: {missing}", f'kind = "column-histograms"\n{text}{features}'
-    yield from _gradients(f'kind = "gradients"\n{bound}largest_gradient = 1.0\n[query.geometry]\n{BOX}')
+    yield from _gradients(f'kind = "gradients"\n{bound}clipping_norm = 1.0\n[query.geometry]\n{BOX}')
 
 
 def _gradients(begins: str) -> Iterator[tuple[str, str, str]]:
     targets = {"logistic": "classes = 2", "softmax": "classes = 3", "squared": "lower = -1, upper = 3"}
     of = {
-        loss: f'{begins}[query.model]\npredicts = "{loss}"\ntarget = {{ name = "t", {target} }}\n'
+        loss: f'{begins}[query.model]\nloss = "{loss}"\ntarget = {{ name = "t", {target} }}\n'
         for loss, target in targets.items()
     }
     yield from (("gradients", loss, text) for loss, text in of.items())
-    steps = 'examples = 40\noptimiser = "sgd"\nrate = 0.5\n'
+    steps = 'examples = 40\noptimiser = "sgd"\nlearning_rate = 0.5\n'
     batches = 'batches = "fixed"\nbatch_count = 2\nbatch_seed = "any"\n'
     trained = f"{of['logistic']}[query.training]\n"
     yield "gradients", "logistic, 3 steps", f'{trained}steps = 3\nbatches = "full"\n{steps}'

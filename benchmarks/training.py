@@ -145,7 +145,7 @@ def by_moments(folder: Path, tested):
     text = (CONFIGS / "train-model.toml").read_text().replace("../build/training/", "")
     query, _, rest = text.partition("[query.model]")
     query = query.replace('kind = "gradients"', 'kind = "covariance"').replace('name = "model"', 'name = "moments"')
-    query = query.replace("largest_gradient = 2.0", "").replace("count = 6 },\n]", LABEL)
+    query = query.replace("clipping_norm = 2.0", "").replace("count = 6 },\n]", LABEL)
     rest = apart(rest[rest.index("[privacy]") :], "moments")
     rest = rest.replace('kind = "gaussian"', 'kind = "shaped-gaussian"\noptimise_for = "relative-error"')
     path = folder / "moments.toml"

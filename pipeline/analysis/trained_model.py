@@ -76,7 +76,7 @@ class TrainedModel:
         origin = np.zeros_like(lower) if shape["origin"] == "zero" else (lower + upper) / 2.0
         layers = [name for name in opened.arrays if name.endswith("_weights")]
         weights = {name.removesuffix("_weights"): np.asarray(opened.arrays[name][...]) for name in layers}
-        model = Model.at(Output(declared["predicts"]), Activation(declared.get("activation") or "tanh"), weights)
+        model = Model.at(Output(declared["loss"]), Activation(declared.get("activation") or "tanh"), weights)
         target = declared["target"]
         label = (0.0, target["classes"] - 1.0) if "classes" in target else (target["lower"], target["upper"])
         names = tuple(str(each["name"]) for each in shape["features"])

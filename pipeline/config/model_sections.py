@@ -28,7 +28,7 @@ Units = Annotated[Whole, Field(ge=1, le=2**14)]
 class ModelSection(Section):
     """A model at public weights. Features and numbers to predict are seen between -1 and 1 of their bounds."""
 
-    predicts: Literal["squared", "logistic", "softmax"]
+    loss: Literal["squared", "logistic", "softmax"]
     """the loss: of a number, of one class against another, or of one class of several"""
     target: Target
     """the last column of the records"""
@@ -51,16 +51,16 @@ class ModelSection(Section):
 
     @rule
     def _whole(self) -> None:
-        number, target = self.predicts == "squared", self.target
+        number, target = self.loss == "squared", self.target
         bounds = target.lower is not None and target.upper is not None and target.upper - target.lower >= SMALLEST
         if number != bounds or number == (target.classes is not None):
             raise refusal(
                 "target",
-                f'its bounds or classes do not fit "{self.predicts}"',
+                f'its bounds or classes do not fit "{self.loss}"',
                 "A number has lower and upper, a class has classes",
                 "Give lower and upper with lower below upper" if number else "Give classes, and no bounds",
             )
-        if self.predicts == "logistic" and target.classes != 2:
+        if self.loss == "logistic" and target.classes != 2:
             raise refusal("target.classes", str(target.classes), "A logistic model has two classes", "Set it to 2")
         if (self.hidden_units is None) != (self.activation is None):
             raise refusal("activation", "given alone", "It goes with hidden_units", "Give both or neither")
@@ -102,7 +102,7 @@ class TrainingSection(Section):
     """a public number of records, by which a sum of gradients is divided, times the share of records in a step"""
     optimiser: Literal["sgd", "momentum", "adam"]
     """how weights follow a gradient"""
-    rate: Annotated[Number, Field(gt=0, le=1e6)]
+    learning_rate: Annotated[Number, Field(gt=0, le=1e6)]
     """the length of the first step: a factor of the mean gradient, or with "adam" of the size of one weight"""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """how the rate changes: "linear" and "cosine" lower it to nothing at the end"""

@@ -158,7 +158,7 @@ class GradientsSection(Section):
     """what to do with a missing value"""
     quantisation_bits: Annotated[Whole, Field(ge=8, le=20)] = 16
     """the bits of one quantised value"""
-    largest_gradient: Length
+    clipping_norm: Length
     """the largest norm of one record's gradient; longer ones are shortened to it"""
     geometry: BoxGeometry
     """the public shape of the features"""
@@ -185,7 +185,7 @@ class GradientsSection(Section):
             raise refusal(
                 "geometry.norm_at_most",
                 "given for the features of a model",
-                "A gradient is bounded as a whole by largest_gradient, whatever its features are",
+                "A gradient is bounded as a whole by clipping_norm, whatever its features are",
                 "Remove it",
             )
         if self.model.target.name in [feature.name for feature in self.geometry.features]:
@@ -196,12 +196,12 @@ class GradientsSection(Section):
                 "Rename one of them",
             )
         shares = self.training is not None and self.training.errors_share is not None
-        if shares and (self.model.predicts != "logistic" or self.model.hidden):
+        if shares and (self.model.loss != "logistic" or self.model.hidden):
             raise refusal(
                 "training.errors_share",
                 "given for another model than a logistic regression",
                 "The Fisher matrix is that of a linear model of two classes",
-                'Remove it, or set model.predicts = "logistic" without hidden units',
+                'Remove it, or set model.loss = "logistic" without hidden units',
             )
         if self.training is not None and self.training.examples > self.rows_at_most:
             raise refusal(

@@ -218,7 +218,7 @@ def build(loaded: LoadedConfig, asked: declared.GradientsSection) -> Gradients:
     else:
         label = 0.0, float(target.classes - 1)
     start = _start(loaded, asked, features.width)
-    query = GradientsQuery(_model(asked, start), features, label, asked.largest_gradient, largest)
+    query = GradientsQuery(_model(asked, start), features, label, asked.clipping_norm, largest)
     training = None if asked.training is None else Training.of(asked.training, start, query)
     steps = 1 if training is None else training.steps
     rows, columns = query.shape
@@ -250,14 +250,14 @@ def _check_one_row(loaded: LoadedConfig) -> None:
 def _start(loaded: LoadedConfig, asked: declared.GradientsSection, width: int) -> weights.Weights:
     """Weights of a config; zeros where it names none."""
     model = asked.model
-    outputs = model.target.classes if model.predicts == "softmax" else 1
+    outputs = model.target.classes if model.loss == "softmax" else 1
     shapes = weights.shapes(width, model.hidden, int(outputs or 1))
     return weights.read(loaded, model.weights, model.weights_sha256, shapes)
 
 
 def _model(asked: declared.GradientsSection, at: weights.Weights) -> Model:
     model = asked.model
-    return Model.at(Output(model.predicts), Activation(model.activation or "tanh"), at)
+    return Model.at(Output(model.loss), Activation(model.activation or "tanh"), at)
 
 
 def training_lines(question: Question, design: Design) -> list[tuple[str, str]]:

@@ -85,7 +85,7 @@ class Training:
         descent = Descent(
             Rule(asked.optimiser),
             Schedule(asked.schedule),
-            asked.rate,
+            asked.learning_rate,
             asked.steps,
             asked.momentum or 0.0,
             asked.weight_decay,

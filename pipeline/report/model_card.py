@@ -94,7 +94,7 @@ def _model(asked: Mapping[str, Any]) -> list[str]:
     layers = ", ".join(f"{each:,}" for each in ([units] if isinstance(units, int) else units))
     of = f"{target['classes']} classes" if target.get("classes") else f"{target['lower']:g} to {target['upper']:g}"
     hidden = f"- Hidden layers of {layers} units, {as_markdown(model['activation'])}." if layers else "- It is linear."
-    return [f"- It predicts {as_markdown(target['name'])} ({of}): {_PREDICTS[model['predicts']]}.", hidden]
+    return [f"- It predicts {as_markdown(target['name'])} ({of}): {_PREDICTS[model['loss']]}.", hidden]
 
 
 def beyond_noise(
@@ -125,7 +125,7 @@ def _training(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArr
     over = _STEPS.get(steps["batches"], "all records").format_map(steps)
     return [
         f"- {steps['steps']:,} steps, each over {over}, by {as_markdown(steps['optimiser'])} at a rate of "
-        f"{number(steps['rate'])}.",
+        f"{number(steps['learning_rate'])}.",
         f"- {beyond_noise(attributes, lengths, noise)}",
     ]
 

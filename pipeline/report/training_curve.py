@@ -44,9 +44,9 @@ def training(facts: Facts) -> list[str]:
     )
     hidden = f", after {layers}" if layers else ""
     summary = (
-        f"The release trained {_PREDICTS[model['predicts']]}{hidden}, which predicts {model['target']['name']}, in "
+        f"The release trained {_PREDICTS[model['loss']]}{hidden}, which predicts {model['target']['name']}, in "
         f"{steps['steps']:,} steps over {_over(steps)}, by {steps['optimiser']} at a learning rate of "
-        f"{number(steps['rate'])}. "
+        f"{number(steps['learning_rate'])}. "
         "The promise above is for all steps together."
     )
     use = (

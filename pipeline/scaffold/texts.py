@@ -218,7 +218,7 @@ def _query(answers: Answers, place: Place) -> Iterator[str]:
             yield _table("query", {**grid, **common, "outside": "clip"}) + _rows("axes", axes)
             return
         case "training" | "gradients":
-            yield _table("query", {"kind": "gradients", **common, "largest_gradient": 1.0})
+            yield _table("query", {"kind": "gradients", **common, "clipping_norm": 1.0})
             features = features[:-1]
         case "directions":
             yield _table("query", {"kind": "principal-directions", **common, "directions": answers.directions})
@@ -236,7 +236,7 @@ def _query(answers: Answers, place: Place) -> Iterator[str]:
     if answers.purpose == "training":
         steps = {"steps": 60, "batches": "full", "examples": answers.examples, "optimiser": "momentum"}
         words = "# All steps are under one charge. The rate is a beginning: try others on simulated records alone."
-        yield _table("query.training", {**steps, "momentum": 0.9, "rate": 2.0, "schedule": "linear"}, words)
+        yield _table("query.training", {**steps, "momentum": 0.9, "learning_rate": 2.0, "schedule": "linear"}, words)
 
 
 def _bounded(answers: Answers) -> list[dict[str, Any]]:
@@ -303,8 +303,8 @@ def _axis(name: str, answer: ColumnAnswer) -> dict[str, Any]:
 def _model(answers: Answers) -> str:
     if isinstance(answer := dict(ordered(answers))[answers.target or ""], Numbers):
         target = {"name": answers.target, "lower": answer.lowest, "upper": answer.highest}
-        return _table("query.model", {"predicts": "squared", "target": target})
-    return _table("query.model", {"predicts": "logistic", "target": {"name": answers.target, "classes": 2}})
+        return _table("query.model", {"loss": "squared", "target": target})
+    return _table("query.model", {"loss": "logistic", "target": {"name": answers.target, "classes": 2}})
 
 
 def finds_bounds(answers: Answers) -> bool:

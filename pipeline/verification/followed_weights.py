@@ -85,7 +85,7 @@ def _descent(check: CheckedArrays, shape: tuple[int, int], asked: Mapping[str, A
         examples *= 1.0 / stated_count(asked, "batch_count")
     elif asked["batches"] == "poisson":
         examples *= stated_number(asked, "sampling_probability")
-    kind, rate, decay = asked["optimiser"], stated_number(asked, "rate"), stated_number(asked, "weight_decay")
+    kind, rate, decay = asked["optimiser"], stated_number(asked, "learning_rate"), stated_number(asked, "weight_decay")
     kept = stated_number(asked, "momentum") if kind == "momentum" else 0.9
     sums, weights = check.of("gradients", (steps, shape[0] * shape[1])), np.zeros(shape)
     moved, squares = np.zeros(shape), np.zeros(shape)

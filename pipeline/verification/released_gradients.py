@@ -49,7 +49,7 @@ def _unit(check: CheckedArrays, inputs: int) -> float:
     within = largest - (math.sqrt(inputs) / 2.0) * (1.0 + 1e-9) - 1e-3
     if within <= 0.0:
         raise ValueError("layers")
-    return stated_number(check.query, "largest_gradient") * largest / within
+    return stated_number(check.query, "clipping_norm") * largest / within
 
 
 def _one_sum(check: CheckedArrays, layers: Sequence[tuple[int, int]], units: Values) -> None:

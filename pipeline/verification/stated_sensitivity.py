@@ -159,7 +159,7 @@ def _layers(query: Mapping[str, Any]) -> list[list[int]]:
     """Outputs and inputs of each layer, one of these the constant."""
     model, hidden = query["model"], query["model"].get("hidden_units") or []
     outputs = [*(hidden if isinstance(hidden, list) else [hidden])]
-    outputs.append(model["target"]["classes"] if model["predicts"] == "softmax" else 1)
+    outputs.append(model["target"]["classes"] if model["loss"] == "softmax" else 1)
     inputs = [len(query["geometry"]["features"]), *outputs]
     return [[units, before + 1] for units, before in zip(outputs, inputs, strict=False)]
 

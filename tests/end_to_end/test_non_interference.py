@@ -56,7 +56,7 @@ steps = 5
 batches = "full"
 examples = 300
 optimiser = "adam"
-rate = 0.5
+learning_rate = 0.5
 """
 FIXED = STEPS.replace('"full"', '"fixed"\nbatch_count = 3\nbatch_seed = "any text"')
 SAMPLES = STEPS.replace('"full"', '"poisson"\nsampling_probability = 0.3')

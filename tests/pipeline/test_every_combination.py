@@ -62,13 +62,13 @@ def shape(table, which, names):
 ALONE = "no shape"
 """Counts need no bounds beyond their grid."""
 
-MODEL = '[query.model]\npredicts = "{}"\ntarget = {{ name = "t", {} }}\n'
+MODEL = '[query.model]\nloss = "{}"\ntarget = {{ name = "t", {} }}\n'
 LOSSES = {
     "gradients": MODEL.format("logistic", "classes = 2"),
     "gradients, squared": MODEL.format("squared", "lower = -1, upper = 1"),
     "gradients, classes": MODEL.format("softmax", "classes = 3"),
 }
-TRAINING = '[query.training]\nsteps = 2\nbatches = "full"\nexamples = 50\noptimiser = "sgd"\nrate = 0.1\n'
+TRAINING = '[query.training]\nsteps = 2\nbatches = "full"\nexamples = 50\noptimiser = "sgd"\nlearning_rate = 0.1\n'
 TRAINED = ("gradients, trained", "gradients, with errors")
 GRID = (
     'outside = "clip"\naxes = [ {{ name = "a", cells = 3 }}, {{ name = "b", lower = -1, upper = 2, cells = 4 }}{} ]\n'
@@ -81,18 +81,18 @@ QUERIES = {
     "principal-directions": lambda which: "directions = 1\n" + shape("geometry", which, NAMES),
     "outer-products": lambda which: shape("left", which, NAMES[:1]) + shape("right", which, NAMES[1:]),
     **{
-        name: lambda which, loss=loss: "largest_gradient = 1\n" + shape("geometry", which, NAMES[:2]) + loss
+        name: lambda which, loss=loss: "clipping_norm = 1\n" + shape("geometry", which, NAMES[:2]) + loss
         for name, loss in LOSSES.items()
     },
     "gradients, with errors": lambda which: (
-        "largest_gradient = 1\n"
+        "clipping_norm = 1\n"
         + shape("geometry", which, NAMES[:2])
         + LOSSES["gradients"]
         + TRAINING
         + "errors_share = 0.5\n"
     ),
     "gradients, trained": lambda which: (
-        "largest_gradient = 1\n" + shape("geometry", which, NAMES[:2]) + LOSSES["gradients"] + TRAINING
+        "clipping_norm = 1\n" + shape("geometry", which, NAMES[:2]) + LOSSES["gradients"] + TRAINING
     ),
     "counts": lambda _: GRID.format(""),
     "counts, one axis": lambda _: 'outside = "drop"\naxes = [ { name = "a", edges = [-2, 0, 1, 3] } ]\n',

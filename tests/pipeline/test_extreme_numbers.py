@@ -172,11 +172,11 @@ def gradients(draw, kind, rows, name):
     lower, upper = draw(intervals())
     squared = f'name = "t", lower = {lower!r}, upper = {upper!r}'
     predicts, target = draw(st.sampled_from((("logistic", 'name = "t", classes = 2'), ("squared", squared))))
-    more = f"largest_gradient = {draw(sizes)!r}\n{shape}\n[query.model]\n"
-    more += f'predicts = "{predicts}"\ntarget = {{ {target} }}\n'
+    more = f"clipping_norm = {draw(sizes)!r}\n{shape}\n[query.model]\n"
+    more += f'loss = "{predicts}"\ntarget = {{ {target} }}\n'
     if draw(st.booleans()):
         more += f'[query.training]\nsteps = 3\nbatches = "full"\nexamples = {draw(st.sampled_from((1, 50, 10**9)))}\n'
-        more += f'optimiser = "{draw(st.sampled_from(("sgd", "momentum", "adam")))}"\nrate = {draw(sizes)!r}\n'
+        more += f'optimiser = "{draw(st.sampled_from(("sgd", "momentum", "adam")))}"\nlearning_rate = {draw(sizes)!r}\n'
     return head(kind, rows, more), [*box, (0.0, 1.0)], ADDITIVE[0]
 
 

@@ -64,7 +64,7 @@ array = "records"
 kind = "gradients"
 rows_at_most = 5000
 missing = "refuse"
-largest_gradient = 1.0
+clipping_norm = 1.0
 
 [query.geometry]
 kind = "box"
@@ -72,7 +72,7 @@ origin = "zero"
 features = [{ name = "edge", lower = 0, upper = 3, count = 8 }]
 
 [query.model]
-predicts = "logistic"
+loss = "logistic"
 target = { name = "across", classes = 2 }
 
 [query.training]
@@ -80,7 +80,7 @@ steps = 20
 batches = "full"
 examples = 1500
 optimiser = "sgd"
-rate = 4.0
+learning_rate = 4.0
 
 [privacy]
 epsilon = 2.0

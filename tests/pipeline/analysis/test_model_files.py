@@ -140,7 +140,7 @@ def test_scikit_learn_takes_the_model_of_a_release(opened):
 
 
 def test_a_model_of_a_number_is_a_regressor(tmp_path):
-    path = training(tmp_path, 'predicts = "squared"\ntarget = { name = "y", lower = 30, upper = 70 }\n', steps=5)
+    path = training(tmp_path, 'loss = "squared"\ntarget = { name = "y", lower = 30, upper = 70 }\n', steps=5)
     support.write_records(tmp_path, np.column_stack([X, 50 + 20 * (X @ [0.5, -0.2, 0.1])]), (200, 4))
     made_at = bv.open(release(path).pointer)
     found = bv.sklearn.TrainedRegressor().fit(made_at)

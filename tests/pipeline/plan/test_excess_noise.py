@@ -73,8 +73,8 @@ def test_each_advice_ends_the_warning_and_a_little_less_does_not(tmp_path, kind,
 BOX = 'kind = "box"\norigin = "midpoint"\nfeatures = [{{ name = "{}", lower = -1, upper = 1, count = 20 }}]\n'
 OUTER = f'kind = "outer-products"\nmissing = "refuse"\n[query.left]\n{BOX.format("l")}[query.right]\n{BOX.format("r")}'
 GRADIENTS = (
-    f'kind = "gradients"\nmissing = "refuse"\nlargest_gradient = 1.0\n[query.geometry]\n{BOX.format("x")}'
-    '[query.model]\npredicts = "logistic"\ntarget = { name = "y", classes = 2 }\n'
+    f'kind = "gradients"\nmissing = "refuse"\nclipping_norm = 1.0\n[query.geometry]\n{BOX.format("x")}'
+    '[query.model]\nloss = "logistic"\ntarget = { name = "y", classes = 2 }\n'
 )
 COUNTS = """kind = "counts"
 missing = "drop"

@@ -46,9 +46,9 @@ GRADIENTS = {
     "kind": "gradients",
     "rows_at_most": 500,
     "missing": "refuse",
-    "largest_gradient": 1.0,
+    "clipping_norm": 1.0,
     "geometry": {"kind": "box", "origin": "midpoint", "features": [{"name": "a", "lower": 0, "upper": 1}]},
-    "model": {"predicts": "logistic", "target": {"name": "y", "classes": 2}, "weights": "secret.npz"},
+    "model": {"loss": "logistic", "target": {"name": "y", "classes": 2}, "weights": "secret.npz"},
 }
 
 

@@ -51,7 +51,7 @@ def test_a_plan_names_the_way_of_a_linear_classifier_alone(tmp_path):
 
     plan = make_plan(load_config(training(tmp_path)), NIGHT)
     assert f"1,500 records times mu {plan.design.loss.mu:.3g} over 3 features" in said(tmp_path / "linear")
-    number = 'predicts = "squared"\ntarget = { name = "y", lower = 0, upper = 1 }\n'
+    number = 'loss = "squared"\ntarget = { name = "y", lower = 0, upper = 1 }\n'
     assert said(tmp_path / "number", model=number) is None
     start = weights.random(weights.shapes(4, (4,), 3), seed=1)
     pin = str(tmp_path / "start.npz"), weights.save(start, tmp_path / "start.npz")

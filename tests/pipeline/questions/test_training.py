@@ -24,15 +24,15 @@ NIGHT = date(2026, 11, 20)
 QUERY = """kind = "gradients"
 rows_at_most = 2000
 missing = "refuse"
-largest_gradient = 1.0
+clipping_norm = 1.0
 [query.geometry]
 kind = "box"
 origin = "midpoint"
 features = [ { name = "x", lower = -1, upper = 1, count = 3 } ]
 [query.model]
 """
-LOGISTIC = 'predicts = "logistic"\ntarget = { name = "y", classes = 2 }\n'
-HIDDEN = 'predicts = "softmax"\ntarget = { name = "y", classes = 3 }\nhidden_units = 4\nactivation = "tanh"\n'
+LOGISTIC = 'loss = "logistic"\ntarget = { name = "y", classes = 2 }\n'
+HIDDEN = 'loss = "softmax"\ntarget = { name = "y", classes = 3 }\nhidden_units = 4\nactivation = "tanh"\n'
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, (1500, 3))
 VALUES = np.column_stack([X, (X @ [2.0, -1.0, 0.5] + 0.3 * RNG.standard_normal(1500) > 0.2).astype(float)])
@@ -182,11 +182,11 @@ def refuses(folder, digest, words):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ('predicts = "squared"\ntarget = { name = "y", classes = 2 }', "A number has lower and upper"),
-        ('predicts = "squared"\ntarget = { name = "y", lower = 1, upper = 1 }', "A number has lower and upper"),
-        ('predicts = "logistic"\ntarget = { name = "y", lower = 0, upper = 1 }', "a class has classes"),
-        ('predicts = "logistic"\ntarget = { name = "y", classes = 3 }', "two classes"),
-        ('predicts = "softmax"\ntarget = { name = "x1", classes = 3 }', "column of its own"),
+        ('loss = "squared"\ntarget = { name = "y", classes = 2 }', "A number has lower and upper"),
+        ('loss = "squared"\ntarget = { name = "y", lower = 1, upper = 1 }', "A number has lower and upper"),
+        ('loss = "logistic"\ntarget = { name = "y", lower = 0, upper = 1 }', "a class has classes"),
+        ('loss = "logistic"\ntarget = { name = "y", classes = 3 }', "two classes"),
+        ('loss = "softmax"\ntarget = { name = "x1", classes = 3 }', "column of its own"),
         (LOGISTIC + "hidden_units = 3", "It goes with hidden_units"),
         (HIDDEN, "stay the same for ever"),
         (LOGISTIC + 'weights = "w.npz"', "pinned by its digest"),
@@ -211,7 +211,7 @@ def test_a_step_needs_a_release_of_gradients_and_weights_of_its_shape(tmp_path):
 
 
 def test_a_number_to_predict_is_seen_between_its_bounds(tmp_path):
-    path = config(tmp_path, 'predicts = "squared"\ntarget = { name = "y", lower = -3, upper = 5 }\n')
+    path = config(tmp_path, 'loss = "squared"\ntarget = { name = "y", lower = -3, upper = 5 }\n')
     question = make_plan(load_config(path), NIGHT).question
     assert np.allclose(question.query._labels(np.array([-3.0, 1.0, 5.0, 99.0])), [-1.0, 0.0, 1.0, 1.0])
 
@@ -219,7 +219,7 @@ def test_a_number_to_predict_is_seen_between_its_bounds(tmp_path):
 def test_features_of_a_model_have_no_norm_of_their_own(tmp_path):
     path = config(tmp_path, LOGISTIC)
     path.write_text(path.read_text().replace('kind = "box"', 'kind = "box"\nnorm_at_most = 1.0'))
-    with pytest.raises(ConfigError, match="largest_gradient"):
+    with pytest.raises(ConfigError, match="clipping_norm"):
         load_config(path)
 
 

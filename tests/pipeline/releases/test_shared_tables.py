@@ -52,7 +52,7 @@ steps = 3
 batches = "full"
 examples = 400
 optimiser = "sgd"
-rate = 1.0
+learning_rate = 1.0
 """
 
 

@@ -34,7 +34,7 @@ steps = {steps}
 batches = "full"
 examples = 1500
 optimiser = "{optimiser}"
-rate = {rate}
+learning_rate = {rate}
 {more}
 """
 
@@ -260,7 +260,7 @@ def test_a_hidden_layer_is_trained_and_has_a_report(tmp_path):
     assert (scores.argmax(axis=1) == VALUES[:, -1]).mean() > 0.9
     page = write_report(outcome.path).path.read_text()
     assert "training of a model on people" in page
-    assert "in 60 steps over all records, by adam at a learning rate of 0.2" in page
+    assert "in 60 steps over all records, by adam at a rate of 0.2" in page
     assert "after a layer of 4 hidden units, which predicts y" in page
     assert "Length of the released sum of gradients of each of 60 steps" in page
 
@@ -277,10 +277,10 @@ def test_training_that_diverges_is_held_within_what_a_model_takes(tmp_path):
         ({"optimiser": "momentum"}, "query.training.momentum"),
         ({"more": "momentum = 0.9"}, "query.training.momentum"),
         ({"steps": 0}, "query.training.steps"),
-        ({"rate": -1}, "query.training.rate"),
+        ({"rate": -1}, "query.training.learning_rate"),
         ({"more": 'schedule = "often"'}, "query.training.schedule"),
         ({"steps": "true"}, "query.training.steps"),
-        ({"rate": "nan"}, "query.training.rate"),
+        ({"rate": "nan"}, "query.training.learning_rate"),
         ({"more": "weight_decay = inf"}, "query.training.weight_decay"),
     ],
 )
@@ -292,8 +292,8 @@ def test_a_training_that_is_not_wholly_declared_is_refused(tmp_path, changes, me
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("largest_gradient = 1.0", "largest_gradient = 0"), "It must be greater than or equal to 1e-30 "),
-        (("largest_gradient = 1.0", "largest_gradient = nan"), "finite"),
+        (("clipping_norm = 1.0", "clipping_norm = 0"), "It must be greater than or equal to 1e-30 "),
+        (("clipping_norm = 1.0", "clipping_norm = nan"), "finite"),
         (("examples = 1500", "examples = 2001"), "2,001 with rows_at_most = 2,000"),
         (("examples = 1500", "examples = 0"), "query.training.examples"),
     ],
@@ -353,7 +353,7 @@ def trained(tmp_path_factory):
 @pytest.mark.slow
 def test_a_number_is_predicted_in_its_unit(tmp_path):
     values = np.column_stack([X, 50 + 20 * (X @ [0.5, -0.2, 0.1])])
-    model = 'predicts = "squared"\ntarget = { name = "y", lower = 30, upper = 70 }\n'
+    model = 'loss = "squared"\ntarget = { name = "y", lower = 30, upper = 70 }\n'
     path = training(tmp_path, model, steps=60, rate=0.5)
     support.write_records(tmp_path, values, (200, 4))
     opened = bv.open(release(path).pointer)
@@ -391,7 +391,7 @@ def test_several_hidden_layers_are_trained_and_used(tmp_path):
     start = weights.random(weights.shapes(4, (6, 4), 2), seed=1)
     assert list(start) == ["hidden_1", "hidden_2", "last"]
     pin = "w/start.npz", weights.save(start, tmp_path / "w" / "start.npz")
-    model = 'predicts = "softmax"\ntarget = { name = "y", classes = 2 }\nhidden_units = [6, 4]\nactivation = "gelu"\n'
+    model = 'loss = "softmax"\ntarget = { name = "y", classes = 2 }\nhidden_units = [6, 4]\nactivation = "gelu"\n'
     outcome = release(training(tmp_path, model, pin, epsilon=9.0, steps=80, optimiser="adam", rate=0.1))
     group = group_of(outcome)
     shapes = [group[f"{layer}_weights"].shape for layer in ("hidden_1", "hidden_2", "last")]
@@ -407,7 +407,7 @@ def test_one_night_of_several_layers_has_a_gradient_for_each(tmp_path):
     (tmp_path / "w").mkdir()
     start = weights.random(weights.shapes(4, (6, 4), 2), seed=1)
     pin = "w/start.npz", weights.save(start, tmp_path / "w" / "start.npz")
-    model = 'predicts = "softmax"\ntarget = { name = "y", classes = 2 }\nhidden_units = [6, 4]\nactivation = "relu"\n'
+    model = 'loss = "softmax"\ntarget = { name = "y", classes = 2 }\nhidden_units = [6, 4]\nactivation = "relu"\n'
     outcome = release(config(tmp_path, model, pin))
     after = weights.step(outcome.path, start, 1500, 1.0)
     assert {layer: array.shape for layer, array in after.items()} == {k: array.shape for k, array in start.items()}

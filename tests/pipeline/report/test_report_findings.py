@@ -92,8 +92,8 @@ OUTER = (
     f"[query.right]\n{BOX.format(name='r', count=1)}"
 )
 GRADIENTS = (
-    f'kind = "gradients"\nlargest_gradient = 1.0\n[query.geometry]\n{BOX.format(name="x", count=2)}'
-    '[query.model]\npredicts = "logistic"\ntarget = { name = "y", classes = 2 }\n'
+    f'kind = "gradients"\nclipping_norm = 1.0\n[query.geometry]\n{BOX.format(name="x", count=2)}'
+    '[query.model]\nloss = "logistic"\ntarget = { name = "y", classes = 2 }\n'
 )
 TOTALS = (
     'kind = "totals"\n[query.geometry]\nkind = "box"\norigin = "{}"\n'

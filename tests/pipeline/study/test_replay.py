@@ -276,20 +276,20 @@ output = { root = "r", ledger = "l.db", keys = "k" }
 kind = "gradients"
 rows_at_most = 50_000
 missing = "refuse"
-largest_gradient = 2.0
+clipping_norm = 2.0
 [query.geometry]
 kind = "box"
 origin = "zero"
 features = [ { name = "f", lower = 0, upper = 1, count = 2 } ]
 [query.model]
-predicts = "logistic"
+loss = "logistic"
 target = { name = "y", classes = 2 }
 [query.training]
 %s
 steps = 6
 examples = 24_000
 optimiser = "sgd"
-rate = 2.0
+learning_rate = 2.0
 schedule = "constant"
 """
 
