@@ -17,7 +17,12 @@ Named = Annotated[
         metavar="RELEASE", help="Release id (with --config), pointer or folder, or its address.", show_default=False
     ),
 ]
-Count = Annotated[int, typer.Option("--count", help="Number of eigenvalues and directions, at most 500.")]
+Count = Annotated[
+    int | None,
+    typer.Option(
+        "--count", help="Number of eigenvalues and directions, at most 500.", show_default="10, or all where fewer"
+    ),
+]
 Output = Annotated[
     Path | None,
     typer.Option("--output", help="New .npz file: eigenvalues, directions, and the factor F of the matrix F F'."),
@@ -28,7 +33,7 @@ Config = Annotated[Path | None, typer.Option("--config", help="Config of the rel
 
 def leading(
     release: Named,
-    count: Count = 10,
+    count: Count = None,
     output: Output = None,
     picture: Picture = None,
     config: Config = None,
@@ -50,7 +55,7 @@ def leading(
     from blockveil.pipeline.report.papers import CARD
 
     opened = open_(named_release(release, None if config is None else read_config(config)))
-    found = opened.eigenpairs(count)
+    found = opened.eigenpairs(min(10, len(opened.features)) if count is None else count)
     files = []
     if output is not None:
         found.save(output)

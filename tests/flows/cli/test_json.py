@@ -101,7 +101,7 @@ CALLS = [
     "public shape releases/people/covariance/2026-11-20.json --output shape.npy",
     "public shape-of-list list.csv --output list.npy",
     "public directions releases/people/covariance/2026-11-20.json --output directions.npy",
-    "public eigenpairs people/covariance/2026-11-20 --config people.toml --count 2 --output l.npz --picture l.svg",
+    "public eigenpairs people/covariance/2026-11-20 --config people.toml --output l.npz --picture l.svg",
     "ledger show people.toml",
     "verify releases/people/covariance/2026-11-20.json",
     "ledger verify people.toml",
