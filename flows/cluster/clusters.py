@@ -198,12 +198,7 @@ def _security(loaded: LoadedConfig) -> Security | None:
     files = loaded.tls_files()
     if files is None:
         return None
-    return Security(
-        tls_ca_file=str(files["authority"]),
-        tls_client_cert=str(files["certificate"]),
-        tls_client_key=str(files["key"]),
-        require_encryption=True,
-    )
+    return Security(**{name: str(path) for name, path in files.items()}, require_encryption=True)
 
 
 def _greet(address: str, security: Security | None) -> None:

@@ -171,7 +171,7 @@ class LoadedConfig:
         return _matrix(content, name, dimension, what)
 
     def tls_files(self) -> dict[str, Path] | None:
-        """Return the paths ``authority``, ``certificate`` and ``key`` of an encrypted scheduler, or None.
+        """Return the paths ``tls_ca_file``, ``tls_client_cert`` and ``tls_client_key`` of a scheduler, or None.
 
         Raises
         ------
@@ -181,14 +181,10 @@ class LoadedConfig:
         cluster = self.config.cluster
         if not isinstance(cluster, Address):
             return None
-        references = {
-            "authority": cluster.tls_ca_file,
-            "certificate": cluster.tls_client_cert,
-            "key": cluster.tls_client_key,
-        }
-        found = {name: self._refer(f"tls_{name}", ref) for name, ref in references.items() if ref is not None}
+        names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+        found = {name: self._refer(name, ref) for name in names if (ref := getattr(cluster, name)) is not None}
         for name, path in found.items():
-            check_private(f"cluster.tls_{name}", path)
+            check_private(f"cluster.{name}", path)
         return found or None
 
     def _refer(self, key: str, reference: str) -> Path:

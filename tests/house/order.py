@@ -19,7 +19,7 @@ _LINES = (ROOT / "tests" / "costs.txt").read_text().splitlines()
 COSTS = {test: float(seconds) for seconds, test in map(str.split, _LINES)}
 """Seconds of a processor that tests took, with all of their cases (``make costs``)."""
 
-COSTLY = 1.0
+COSTLY = 0.7
 """Seconds from which on a test is not among those of ``make test``."""
 
 SAMPLE = 2.0
@@ -88,9 +88,14 @@ def place_of(test):
 
 
 def longest_first(items):
-    """Sort what pytest has collected: the list, then files of many tests before those of few."""
+    """Sort what pytest has collected: the list, what shares a server, then files of many tests before those of few."""
     tests_in = Counter(file_of(item.nodeid) for item in items)
-    items.sort(key=lambda item: (place_of(item.nodeid), -tests_in[file_of(item.nodeid)]))
+
+    def place(item):
+        file = file_of(item.nodeid)
+        return place_of(item.nodeid), not asks_for_a_server(file), -tests_in[file]
+
+    items.sort(key=place)
 
 
 def share_of(items, share):

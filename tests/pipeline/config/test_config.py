@@ -520,8 +520,11 @@ class TestCluster:
     def test_references_become_paths(self, load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CERTIFICATE", "cert.pem")
         files = load(BOX + self.REMOTE + self.FILES).tls_files()
-        expected = {"authority": tmp_path / "ca.pem", "certificate": tmp_path / "cert.pem", "key": Path("/k.pem")}
-        assert files == expected
+        assert files == {
+            "tls_ca_file": tmp_path / "ca.pem",
+            "tls_client_cert": tmp_path / "cert.pem",
+            "tls_client_key": Path("/k.pem"),
+        }
 
     def test_an_unset_variable_is_named(self, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("CERTIFICATE", raising=False)

@@ -94,18 +94,18 @@ def test_a_file_without_an_end_is_refused(tmp_path):
     assert "is too long" in refused(tmp_path / "secret")
 
 
-@pytest.mark.parametrize("name", ["authority", "certificate", "key"])
+@pytest.mark.parametrize("name", ["ca_file", "client_cert", "client_key"])
 def test_what_a_scheduler_is_known_by_is_looked_at_too(tmp_path, name):
     certificate = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n"
-    for each in ("authority", "certificate", "key"):
-        support.write_private(tmp_path / each, VALUE if each == "key" else certificate).chmod(
-            0o600 if each == "key" else 0o644
+    for each in ("ca_file", "client_cert", "client_key"):
+        support.write_private(tmp_path / each, VALUE if each == "client_key" else certificate).chmod(
+            0o600 if each == "client_key" else 0o644
         )
-    files = "\n".join(f'tls_{each} = "file:{each}"' for each in ("authority", "certificate", "key"))
+    files = "\n".join(f'tls_{each} = "file:{each}"' for each in ("ca_file", "client_cert", "client_key"))
     path = support.write_config(tmp_path)
     path.write_text(path.read_text().replace('kind = "threads"', f'kind = "address"\naddress = "tls://a:1"\n{files}'))
     loaded = support.load_config(path)
-    assert set(loaded.tls_files()) == {"authority", "certificate", "key"}
+    assert set(loaded.tls_files()) == {"tls_ca_file", "tls_client_cert", "tls_client_key"}
     (tmp_path / name).chmod(0o664)
     with pytest.raises(ConfigError, match=f'cluster.tls_{name}: the file "{name}" has mode 0664'):
         loaded.tls_files()
