@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from tests.house.order import (
+    CLAIMED,
     COSTLY,
     COSTS,
+    DEAR,
     LONG,
     SAMPLE,
     asks_for_a_server,
@@ -59,16 +61,17 @@ def test_a_test_is_costly_with_all_of_its_cases(monkeypatch):
     assert [is_costly(name) for name in names] == [True, True, False, False]
 
 
-def test_of_a_costly_test_a_sample_runs_on_each_push_and_at_least_one_case(monkeypatch):
-    monkeypatch.setitem(COSTS, "tests/a.py::test_1", 5 * SAMPLE)
-    monkeypatch.setitem(COSTS, "tests/a.py::test_2", 50 * SAMPLE)
-    monkeypatch.setitem(COSTS, "tests/a.py::test_3", SAMPLE)
-    monkeypatch.setitem(COSTS, "tests/a.py::test_4", 9 * SAMPLE)
-    many, few, cheap = ([f"tests/a.py::test_{n}[{case}]" for case in range(20)] for n in (1, 2, 3))
-    tests = {*many, *few, *cheap, "tests/a.py::test_4"}
+def test_of_a_costly_test_a_sample_runs_on_each_push_unless_one_case_is_dear_and_no_claim_rests_on_it(monkeypatch):
+    claimed = min(CLAIMED)
+    costs = {"tests/a.py::test_1": 5 * SAMPLE, "tests/a.py::test_2": 19 * DEAR, "tests/a.py::test_3": SAMPLE}
+    single = {"tests/a.py::test_4": 0.9 * DEAR, "tests/a.py::test_5": 1.1 * DEAR, claimed: 1.1 * DEAR}
+    for name, seconds in (costs | single).items():
+        monkeypatch.setitem(COSTS, name, seconds)
+    many, few, cheap = ([f"{name}[{case}]" for case in range(20)] for name in costs)
+    tests = {*many, *few, *cheap, *single}
     beyond = beyond_samples(tests)
     assert [len(beyond & set(each)) for each in (many, few, cheap)] == [16, 19, 0]
-    assert "tests/a.py::test_4" not in beyond
+    assert beyond & single.keys() == {"tests/a.py::test_5"}
     assert beyond == beyond_samples(sorted(tests, reverse=True))
 
 

@@ -25,6 +25,12 @@ COSTLY = 0.7
 SAMPLE = 2.0
 """Seconds that the cases of one test may take on each push; the others are among the slow."""
 
+DEAR = 5.0
+"""Seconds from which on a single case is slow too, unless a claim of the documents rests on its test."""
+
+CLAIMED = frozenset(re.findall(r'"(tests/[^"]+::[^"]+)"', (ROOT / "docs" / "evidence.toml").read_text()))
+"""Tests on which claims rest."""
+
 OF_OTHERS = re.compile(r"^[^#]*\w\.test_\w+[,)]?$", re.MULTILINE)
 """How a file takes tests of another one for its own."""
 
@@ -43,7 +49,9 @@ def is_costly(test):
 
 
 def beyond_samples(tests):
-    """Cases of tests beyond a sample that takes :data:`SAMPLE` seconds, at least one; digests of names choose.
+    """Cases of tests beyond a sample that takes :data:`SAMPLE` seconds; digests of names choose.
+
+    At least one is in it, but for tests whose cases are :data:`DEAR` and on which no claim rests.
 
     Parameters
     ----------
@@ -57,7 +65,8 @@ def beyond_samples(tests):
     for name, cases in cases_of.items():
         if (cost := COSTS.get(name, 0.0)) > SAMPLE:
             by_digest = sorted(cases, key=lambda test: hashlib.sha256(test.encode()).digest())
-            beyond.update(by_digest[max(1, int(len(cases) * SAMPLE / cost)) :])
+            least = int(name in CLAIMED or cost < DEAR * len(cases))
+            beyond.update(by_digest[max(least, int(len(cases) * SAMPLE / cost)) :])
     return beyond
 
 
