@@ -124,7 +124,7 @@ def _training(attributes: Mapping[str, Any], lengths: NDArray[Any], noise: NDArr
     steps = attributes["query"]["training"]
     over = _STEPS.get(steps["batches"], "all records").format_map(steps)
     return [
-        f"- {steps['steps']:,} steps, each over {over}, by {as_markdown(steps['optimiser'])} at a rate of "
+        f"- {steps['steps']:,} steps, each over {over}, by {as_markdown(steps['optimiser'])} at a learning rate of "
         f"{number(steps['learning_rate'])}.",
         f"- {beyond_noise(attributes, lengths, noise)}",
     ]

@@ -110,7 +110,7 @@ def test_a_release_exports_its_model_with_its_card(opened, tmp_path):
 def test_the_card_says_what_is_promised_and_what_is_not_known(opened):
     card = opened.model.card
     assert opened.guarantee.sentence in card
-    assert "20 steps, each over all records, by sgd at a rate of 8" in card
+    assert "20 steps, each over all records, by sgd at a learning rate of 8" in card
     assert "How often it is right. No record was set aside" in card
     assert "| x2 | -1 | 1 |" in card
     assert "predicts y (2 classes)" in card

@@ -260,7 +260,7 @@ def test_a_hidden_layer_is_trained_and_has_a_report(tmp_path):
     assert (scores.argmax(axis=1) == VALUES[:, -1]).mean() > 0.9
     page = write_report(outcome.path).path.read_text()
     assert "training of a model on people" in page
-    assert "in 60 steps over all records, by adam at a rate of 0.2" in page
+    assert "in 60 steps over all records, by adam at a learning rate of 0.2" in page
     assert "after a layer of 4 hidden units, which predicts y" in page
     assert "Length of the released sum of gradients of each of 60 steps" in page
 
