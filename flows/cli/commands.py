@@ -63,9 +63,9 @@ _ADMIN = CommandGroup(
     "Recover a ledger after a loss, move it to another place, and manage the roles of its database.",
     {
         "void": CommandPlace("ledger_commands", "void"),
-        "reconcile": CommandPlace("restored_commands", "restored"),
+        "reconcile": CommandPlace("restored_commands", "reconcile"),
         "attest": CommandPlace("restored_commands", "attest"),
-        "replace-key": CommandPlace("restored_commands", "lost_key"),
+        "replace-key": CommandPlace("restored_commands", "replace_key"),
         "import": CommandPlace("ledger_commands", "import_"),
         "role": CommandPlace("ledger_commands", "role"),
     },

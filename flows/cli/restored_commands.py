@@ -16,7 +16,7 @@ Address = Annotated[
 ]
 
 
-def restored(
+def reconcile(
     config: AnyConfig = None,
     ledger: Address = None,
     since: Annotated[
@@ -56,7 +56,7 @@ def attest(
     print_message(f"Entry {sequence}: attested. Runs of this account may go on here.", as_json, entry=sequence)
 
 
-def lost_key(
+def replace_key(
     config: Config,
     by: Annotated[str, typer.Option(help="Who states that the key was lost.", show_default=False)],
     why: Annotated[str, typer.Option(help="What happened to it, in one line.", show_default=False)],
