@@ -29,7 +29,7 @@ _MAPS = {
 _LEARNT = {"nothing": "no records", "public-records": "public records"}
 _STEPS = {
     "fixed": "one of {batch_count} fixed batches",
-    "poisson": "a secret sample of a share {sampled} of the records",
+    "poisson": "a secret sample of a share {sampling_probability} of the records",
 }
 
 
