@@ -20,7 +20,7 @@ class WrongVersion(BlockveilError):
 
 
 def installed() -> str:
-    """Version of the installed package and the first digits of a digest of its sources, such as ``0.1.0+3f2a...``."""
+    """Version of the installed package and the first digits of a digest of its sources, such as ``1.0.0+3f2a...``."""
     top = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for package in _PACKAGES:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     open = open_  # noqa: A001 - as standard modules have it
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 if importlib.util.find_spec("fcntl") is None:
     raise ImportError("Blockveil needs locks and modes of files, which this system lacks: run it on Linux")
