@@ -65,7 +65,8 @@ def explanation(error: Error) -> str:
     if "simulated" not in error:
         return text + "The matrix is too large to simulate."
     return text + (
-        f"Simulated: {error['simulated']['draws']} releases on {error['simulated']['matrix']}; an estimate, no bound."
+        f"Simulated: {error['simulated']['draws']} releases on {error['simulated']['matrix']}; "
+        "an estimate, not a bound."
     )
 
 

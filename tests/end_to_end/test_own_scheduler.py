@@ -76,7 +76,7 @@ def test_the_lines_of_the_runbook_make_a_cluster_that_releases_and_that_nobody_e
     path = support.prepare(tmp_path).path
     section = f'kind = "address"\naddress = "tls://127.0.0.1:{port}"\n' + "".join(
         f'tls_{key} = "file:{tls}/{name}.pem"\n'
-        for key, name in (("authority", "ca"), ("certificate", "cert"), ("key", "key"))
+        for key, name in (("ca_file", "ca"), ("client_cert", "cert"), ("client_key", "key"))
     )
     text = path.read_text().replace('kind = "threads"', section)
     path.write_text(text.replace("[compute]", "[compute]\nmemory_gib = 1"))

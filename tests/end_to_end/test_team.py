@@ -179,7 +179,7 @@ def test_the_commands_of_the_units_release_a_night_on_an_encrypted_cluster_with_
     path = support.write_config(configs)
     cluster = f'kind = "address"\naddress = "tls://127.0.0.1:{scheduler}"\n' + "".join(
         f'tls_{key} = "file:{tls}/{name}.pem"\n'
-        for key, name in (("authority", "ca"), ("certificate", "cert"), ("key", "key"))
+        for key, name in (("ca_file", "ca"), ("client_cert", "cert"), ("client_key", "key"))
     )
     text = path.read_text().replace('kind = "threads"', cluster).replace('"ledger.db"', '"env:LEDGER_ADDRESS"')
     path.write_text(text.replace("[compute]", "[compute]\nmemory_gib = 1"))  # what the workers below have

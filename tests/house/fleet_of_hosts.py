@@ -238,7 +238,7 @@ class Fleet:
         folder.mkdir()
         files = "".join(
             f'tls_{key} = "file:{self._tls}/{name}.pem"\n'
-            for key, name in (("authority", "ca"), ("certificate", "cert"), ("key", "key"))
+            for key, name in (("ca_file", "ca"), ("client_cert", "cert"), ("client_key", "key"))
         )
         cluster = f'kind = "address"\naddress = "tls://{self.network["scheduler"].address}:8786"\n{files}'
         self.upload = f"s3://releases/{database}"

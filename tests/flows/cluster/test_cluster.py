@@ -544,7 +544,7 @@ def test_an_encrypted_scheduler_at_an_address_gives_the_same_bits_as_threads(tmp
     from distributed.security import Security
 
     security = Security.temporary()
-    names = {"authority": security.tls_ca_file, "certificate": security.tls_client_cert, "key": security.tls_client_key}
+    names = {name: getattr(security, f"tls_{name}") for name in ("ca_file", "client_cert", "client_key")}
     for name, text in names.items():
         support.write_private(tmp_path / f"{name}.pem", text)
     tls = "\n".join(f'tls_{name} = "file:{tmp_path}/{name}.pem"' for name in names)

@@ -115,7 +115,7 @@ def test_a_real_cluster_with_a_part_in_clear_is_found_out(security, part, schedu
 
 def files_of(security, folder):
     """Certificates as files: lines of a config, and words for Dask's own commands."""
-    texts = {"authority": security.tls_ca_file, "certificate": security.tls_client_cert, "key": security.tls_client_key}
+    texts = {name: getattr(security, f"tls_{name}") for name in ("ca_file", "client_cert", "client_key")}
     for name, text in texts.items():
         support.write_private(folder / f"{name}.pem", text)
     lines = "\n".join(f'tls_{name} = "file:{folder}/{name}.pem"' for name in texts)

@@ -38,7 +38,7 @@ class Workers(Patient, LocalCluster):
 def cluster(tmp_path_factory):
     """A client of a cluster over TLS, and the lines of a config that reaches it."""
     security, folder = Security.temporary(), tmp_path_factory.mktemp("tls")
-    texts = {"authority": security.tls_ca_file, "certificate": security.tls_client_cert, "key": security.tls_client_key}
+    texts = {name: getattr(security, f"tls_{name}") for name in ("ca_file", "client_cert", "client_key")}
     for name, text in texts.items():
         support.write_private(folder / f"{name}.pem", text)
     with (
