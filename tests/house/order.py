@@ -123,7 +123,9 @@ def share_of(items, share):
     return [item for item, name in zip(items, together, strict=True) if turns[name] % int(of) == int(number) - 1]
 
 
-ASKS_FOR_A_SERVER = re.compile(r'^def \w+\([^)]*\bprefect\b[^)]*\):|(usefixtures|getfixturevalue)\(.*"prefect"', re.MULTILINE)
+ASKS_FOR_A_SERVER = re.compile(
+    r'^def \w+\([^)]*\bprefect\b[^)]*\):|(usefixtures|getfixturevalue)\(.*"prefect"', re.MULTILINE
+)
 
 
 @cache
