@@ -28,7 +28,7 @@ Output = Annotated[Path, typer.Option("--output", help="New .toml file that a co
 Outside = Annotated[
     float,
     typer.Option(
-        "--outside-share", help="Share of a column's values that may lie outside its bounds; 0 for none that is seen."
+        "--outside-share", help="Share of a column's values that may lie outside its bounds; 0 for none that is shown."
     ),
 ]
 
