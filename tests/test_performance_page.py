@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from benchmarks import fleets, machine
-from blockveil.pipeline.config.geometry_section import MOST_FEATURES
+from blockveil.pipeline.sections.geometry_section import MOST_FEATURES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "performance.md").read_text()

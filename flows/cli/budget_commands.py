@@ -33,7 +33,6 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.event_files import plain, read_events
 from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.config.cadence import Cadence
-from blockveil.pipeline.config.fields import NAME_PATTERN
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.grants import named_grant, parse_periods
 from blockveil.pipeline.plan import budgets, signed_approval
@@ -44,6 +43,7 @@ from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.splitting import split as split_plans
 from blockveil.pipeline.releases import charged_steps, lost_ledger
 from blockveil.pipeline.releases.workspace import Workspace
+from blockveil.pipeline.sections.fields import NAME_PATTERN
 
 NAME = re.compile(NAME_PATTERN)
 

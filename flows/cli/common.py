@@ -79,7 +79,7 @@ def parse_address(option: str, text: str) -> str:
     """Address in an object store that an option gives."""
     from pydantic import TypeAdapter, ValidationError
 
-    from blockveil.pipeline.config.fields import RemoteLocation
+    from blockveil.pipeline.sections.fields import RemoteLocation
 
     try:
         return TypeAdapter(RemoteLocation).validate_python(text)
@@ -139,8 +139,8 @@ def ledger_at(address: str) -> Ledger:
 
 def address_of(address: str, option: str) -> str:
     """Address of a ledger that an option names: ``sqlite:///path``, the path alone, or a reference to a database."""
-    from blockveil.pipeline.config.fields import REFERENCES
     from blockveil.pipeline.config.secrets import read_address
+    from blockveil.pipeline.sections.fields import REFERENCES
 
     if address.startswith(REFERENCES):
         return read_address(option, address, Path.cwd())

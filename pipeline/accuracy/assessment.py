@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from blockveil.pipeline.accuracy.directions import SPECTRUM, Directions
 from blockveil.pipeline.accuracy.number_error import ExpectedError
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.base.showing import as_page_part, as_text
-
-_SPECTRUM = "if the variance along the k-th principal direction is 1/k of that along the first, as is supposed"
 
 _EXPLAINED = (
     "95 % intervals of noise and rounding, each in its own unit; in brackets for the worst records that the bounds "
@@ -21,44 +20,8 @@ _EXPLAINED = (
 
 _TITLE = "How exactly will its numbers be known?"
 
-_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
-
 EVERY = 100
 """Features that a page lists."""
-
-
-@dataclass(frozen=True)
-class Directions:
-    """How many principal directions are found.
-
-    Attributes
-    ----------
-    found
-        Leading directions whose root mean square angle to the true one is at most 30 degrees, one after the other.
-    of
-        How many there are, or are asked for.
-    """
-
-    found: int
-    of: int
-
-    @property
-    def sentence(self) -> str:
-        """The same in one sentence."""
-        if self.found == 0:
-            verdict = "none is found"
-        elif self.found == self.of:
-            verdict = f"all {self.of} are found" if self.of > 1 else "it is found"
-        else:
-            first = "the first is found" if self.found == 1 else f"the first {self.found} are found"
-            verdict = f"{first}, the {ordinal(self.found + 1)} is not"
-        return f"{verdict} (within 30 degrees of the true one), {_SPECTRUM}"
-
-
-def ordinal(number: int) -> str:
-    """A number as a place in an order, such as 2nd."""
-    teens = 10 <= number % 100 <= 20
-    return f"{number}{'th' if teens else _ENDINGS.get(number % 10, 'th')}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +96,6 @@ class Assessment:
             found["directions"] = {
                 "resolved": self.directions.found,
                 "total": self.directions.of,
-                "assumption": _SPECTRUM,
+                "assumption": SPECTRUM,
             }
         return found

@@ -17,11 +17,12 @@ from blockveil.pipeline.accuracy.rhythm import Rhythm
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
 from blockveil.pipeline.config.mechanism_sections import AutoSection, Mechanism
-from blockveil.pipeline.config.model import GROWING, ContinualSection, ReleaseConfig, can_be_shared
-from blockveil.pipeline.config.query_sections import MomentSection, OneShapeSection, TotalsSection
+from blockveil.pipeline.config.model import ContinualSection, ReleaseConfig, can_be_shared
+from blockveil.pipeline.config.queries import GROWING
 from blockveil.pipeline.ledger.guessing import percent, with_loss, with_promise
 from blockveil.pipeline.plan.excess_noise import longest_norm, with_epsilon, with_norm, with_rows, with_section
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.sections.query_sections import OneShapeSection
 
 SHARED = 28
 """Nights that share a charge, where none do, or more than these."""
@@ -337,9 +338,8 @@ def _mechanism(plan: Plan) -> Iterator[PricedChange]:
     query = plan.config.query
     if isinstance(plan.config.mechanism, AutoSection) or plan.series is not None:
         return
-    least = "relative" if isinstance(query, MomentSection | TotalsSection) else "total"
-    least = "workload" if getattr(query, "workload", None) is not None else least
-    auto = AutoSection(kind="auto", minimise=least)
+    least = "workload" if getattr(query, "workload", None) is not None else query.least_error
+    auto = AutoSection.model_validate({"kind": "auto", "minimise": least})
     yield PricedChange(
         f'mechanism "auto" with minimise = "{least}"',
         f"none, for the guarantee is the same; it takes the proven mechanism of the least {least} error",

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from blockveil.pipeline.accuracy.assessing import assess
 from blockveil.pipeline.accuracy.assessment import EVERY, Assessment
-from blockveil.pipeline.accuracy.kinds import assess
 from blockveil.pipeline.accuracy.levers import BEST, Lever, levers
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.rehearsal import Rehearsal, rehearse

@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from blockveil.pipeline.accuracy.assessing import noise_size, size_of_directions
 from blockveil.pipeline.accuracy.changes import PricedChange, changes, with_table
-from blockveil.pipeline.accuracy.kinds import noise_size, size_of_directions
 from blockveil.pipeline.accuracy.population import Population
 from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.mechanism_sections import Mechanism
-from blockveil.pipeline.config.query_sections import DirectionsSection, MomentSection, TotalsSection
+from blockveil.pipeline.kinds.directions.section import DirectionsSection
+from blockveil.pipeline.kinds.moments.question import MomentAnswer
+from blockveil.pipeline.kinds.moments.section import MomentSection
+from blockveil.pipeline.kinds.totals.section import TotalsSection
 from blockveil.pipeline.plan.planning import Plan, make_plan
-from blockveil.pipeline.questions.moment import MomentAnswer
 
 BEST = 3
 """How many levers are shown unless all are asked for."""

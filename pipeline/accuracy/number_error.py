@@ -15,6 +15,9 @@ from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 INTERVAL = GaussianNoise().band(1)
 """Standard deviations of Gaussian noise within which it stays 95 % of the time."""
 
+MOST_FEATURES = 100
+"""Features whose errors are computed: the first ones."""
+
 
 @dataclass(frozen=True)
 class ExpectedError:
@@ -92,3 +95,8 @@ def interval_of_an_entry(design: NoiseDesign) -> float:
     elif isinstance(law, BallNoise):
         tails = BallEntry(law.entries)
     return tails.band(1)
+
+
+def share_of(size: float, of: float) -> str:
+    """A size as a share of a whole, in words."""
+    return f"{100.0 * size / of:.2g} %" if size < of else "more than all"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from blockveil.pipeline.accuracy.accuracy_page import errors_markdown
-from blockveil.pipeline.accuracy.kinds import assess
+from blockveil.pipeline.accuracy.assessing import assess
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.plan import summary

@@ -16,17 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.engine.answers.value_cells import Edges
 from blockveil.engine.records.geometry import Body, CappedBox, Coordinates, Vector
+from blockveil.pipeline.accuracy.expected import NOTHING
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions import Question
-from blockveil.pipeline.questions.cells import CellsQuestion
-from blockveil.pipeline.questions.gradients import Gradients
-from blockveil.pipeline.questions.moment import Moment
-from blockveil.pipeline.questions.outer import Outer
-from blockveil.pipeline.questions.rows import RowsQuestion
-from blockveil.pipeline.questions.totals import TotalsQuestion
 
 _OF_THE_NORM = 2.0 / 3.0
 """Root mean square norm of supposed records, as a share of a bound of the norm."""
@@ -134,7 +127,7 @@ class Population:
         at_most = plan.config.query.rows_at_most
         supposed.check(at_most)
         density = plan.config.compute.density_at_most or 1.0
-        shapes = _bounds(plan.question, supposed.spread, density)
+        shapes = _bounds(plan, supposed.spread, density)
         middle, size = (np.concatenate([shape[side] for shape in shapes]) for side in (0, 1))
         found = cls(
             supposed.rows or at_most,
@@ -201,25 +194,16 @@ class Population:
         }
 
 
-def _bounds(question: Question, spread: float, density: float) -> list[tuple[Vector, Vector, float]]:
+def _bounds(plan: Plan, spread: float, density: float) -> list[tuple[Vector, Vector, float]]:
     """Mean and standard deviation of the features of each shape of a record, and how much nearer they were drawn."""
-    match question:
-        case CellsQuestion():
-            ends = [_ends(axis) for axis in question.query.axes]
-            low, high = (np.array(side) for side in zip(*ends, strict=True))
-            return [((low + high) / 2.0, (high - low) * spread, 1.0)]
-        case Outer():
-            return [_within(side.coordinates, spread, density) for side in (question.query.left, question.query.right)]
-        case Gradients():
-            return [_within(question.query.features.coordinates, spread, density)]
-        case Moment() | RowsQuestion() | TotalsQuestion():
-            return [_within(question.coordinates, spread, density)]
-    return [(np.empty(0), np.empty(0), 1.0)]  # a query of another package: nothing is known of its records
-
-
-def _ends(axis: Any) -> tuple[float, float]:
-    """First and last value of an axis of a grid."""
-    return (float(axis.edges[0]), float(axis.edges[-1])) if isinstance(axis, Edges) else (0.0, axis.cells - 1.0)
+    found = []
+    for shape in plan.config.kind.part("accuracy", NOTHING).features(plan.question):
+        if isinstance(shape, Coordinates):
+            found.append(_within(shape, spread, density))
+        else:
+            low, high = shape
+            found.append(((low + high) / 2.0, (high - low) * spread, 1.0))
+    return found or [(np.empty(0), np.empty(0), 1.0)]  # nothing is known of its records
 
 
 def _within(coordinates: Coordinates, spread: float, density: float) -> tuple[Vector, Vector, float]:

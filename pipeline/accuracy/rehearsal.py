@@ -28,18 +28,18 @@ from blockveil.pipeline.accuracy.levers import replanned
 from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.simulated_records import simulated_records
-from blockveil.pipeline.config.query_sections import OneShapeSection
+from blockveil.pipeline.kinds.counts.question import CellsQuestion
+from blockveil.pipeline.kinds.directions.question import DrawnDirections
+from blockveil.pipeline.kinds.gradients.question import course_of
+from blockveil.pipeline.kinds.gradients.training import Course
+from blockveil.pipeline.kinds.rows.question import RowsAnswer
+from blockveil.pipeline.kinds.totals.question import TotalsQuestion
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.cells import CellsQuestion
-from blockveil.pipeline.questions.directions import DrawnDirections
-from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.questions.question import additive
-from blockveil.pipeline.questions.rows import RowsAnswer
-from blockveil.pipeline.questions.totals import TotalsQuestion
-from blockveil.pipeline.questions.training import Course
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.in_memory import drawn, summed
+from blockveil.pipeline.sections.query_sections import OneShapeSection
 
 MOST_FEATURES = 150
 """Features of a preview; of wider matrices it is of the first ones."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from blockveil.pipeline.accuracy.assessing import assess
 from blockveil.pipeline.accuracy.assessment import Assessment
 from blockveil.pipeline.accuracy.changes import one_of, paid_by_promise, with_rows_per_unit
-from blockveil.pipeline.accuracy.kinds import assess
 from blockveil.pipeline.accuracy.levers import replanned
 from blockveil.pipeline.accuracy.number_error import short_number
 from blockveil.pipeline.accuracy.population import Population

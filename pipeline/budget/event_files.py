@@ -28,8 +28,8 @@ from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.events import Event, Series, Step, check_relation
 from blockveil.engine.guarantees.guarantee import ZCDP, ApproxDP, GaussianDP, Neighbours, PureDP
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.config.fields import Label, Number, Section, Whole
 from blockveil.pipeline.config.toml import read_toml
+from blockveil.pipeline.sections.fields import Label, Number, Section, Whole
 
 
 class _Counted(Section):

@@ -3,15 +3,6 @@
 ``load_config`` reads and checks it, ``release_world`` gives the part that decides the release.
 """
 
-from blockveil.pipeline.config.geometry_section import (
-    AxisFeature,
-    BallGeometry,
-    BoxFeature,
-    BoxGeometry,
-    EllipsoidGeometry,
-    Geometry,
-    PointFeature,
-)
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig, release_world
 from blockveil.pipeline.config.model import (
@@ -26,6 +17,15 @@ from blockveil.pipeline.config.model import (
     ReleaseConfig,
     ReleaseSection,
     Threads,
+)
+from blockveil.pipeline.sections.geometry_section import (
+    AxisFeature,
+    BallGeometry,
+    BoxFeature,
+    BoxGeometry,
+    EllipsoidGeometry,
+    Geometry,
+    PointFeature,
 )
 
 __all__ = [

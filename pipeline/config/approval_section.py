@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, Strict
 
-from blockveil.pipeline.config.fields import Label, Number, Reference, Section, refusal, rule
+from blockveil.pipeline.sections.fields import Label, Number, Reference, Section, refusal, rule
 
 
 class ApprovalSection(Section):

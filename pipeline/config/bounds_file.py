@@ -19,10 +19,10 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import Bound, Label, Section, unique_names
-from blockveil.pipeline.config.geometry_section import BoxGeometry, repeated
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import parse_toml
+from blockveil.pipeline.sections.fields import Bound, Label, Section, unique_names
+from blockveil.pipeline.sections.geometry_section import BoxGeometry, repeated
 
 _MOST_BYTES = 64 * 2**20
 _RULE = "A file of bounds is what blockveil public bounds read has written"

@@ -19,12 +19,12 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints, Valida
 from blockveil.pipeline.base.errors import ConfigError, StoreUnreachable
 from blockveil.pipeline.base.places import absolute, looked_into
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import Name, Number, Reference, RemoteLocation, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
+from blockveil.pipeline.sections.fields import Name, Number, Reference, RemoteLocation, Section, Whole, refusal, rule
 
 FILE_NAME = "deployments.toml"
 """Name of the file in the folder of configs."""

@@ -17,9 +17,9 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import Section
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
+from blockveil.pipeline.sections.fields import Section
 
 _RULE = "What a curator discloses is written in a file, of which docs/how-to/disclose.md shows an example"
 

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from blockveil.pipeline.config.fields import Bound, Label, Section, Whole, refusal, rule
 from blockveil.pipeline.config.map_columns import CrossColumn, MappedColumn
+from blockveil.pipeline.sections.fields import Bound, Label, Section, Whole, refusal, rule
 
 Missing = Literal["refuse", "drop"]
 Encode = Literal["one-hot", "code"]

@@ -9,8 +9,8 @@ from pydantic import Field, StringConstraints
 
 from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.printable import is_hidden
-from blockveil.pipeline.config.fields import Label, LocalPath, Location, Reference, Section, Whole, refusal, rule
 from blockveil.pipeline.config.query_refusal import QueryRefused
+from blockveil.pipeline.sections.fields import Label, LocalPath, Location, Reference, Section, Whole, refusal, rule
 
 if TYPE_CHECKING:
     from blockveil.pipeline.config.row_query import Dialect, RowQuery

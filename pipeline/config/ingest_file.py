@@ -16,7 +16,6 @@ from pydantic import Field, StringConstraints, ValidationError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.spelling import UnitType
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import (
     Column,
     Missing,
@@ -41,6 +40,7 @@ from blockveil.pipeline.config.listed_values import with_listed_values
 from blockveil.pipeline.config.map_columns import FourierColumn, GradientsColumn, OnnxColumn
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
+from blockveil.pipeline.sections.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
 
 DType = Literal["float32", "float64", "int8", "int16", "int32", "int64"]
 

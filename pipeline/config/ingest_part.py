@@ -9,7 +9,7 @@ from pydantic import Field
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.printable import visible
 from blockveil.pipeline.base.spelling import REMEDIES, RULES, PartType, alike, is_canonical
-from blockveil.pipeline.config.fields import Label, Section, Whole, refusal, rule
+from blockveil.pipeline.sections.fields import Label, Section, Whole, refusal, rule
 
 
 class OnlySection(Section):

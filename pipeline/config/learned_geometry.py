@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from blockveil.pipeline.config.fields import refusal
-from blockveil.pipeline.config.histogram_section import BY_DIGITS
+from blockveil.pipeline.base.kinds import kind_of
 from blockveil.pipeline.config.mechanism_sections import MechanismSection
-
-_FOR = {"covariance": ("correlation", "covariance"), "totals": ("mean",)}
-"""What is learned by kinds of query."""
-
-_INSTEAD = 'Ask for query.kind = "covariance", which releases the second moment, mean and count too; or leave learn out'
+from blockveil.pipeline.sections.fields import refusal
+from blockveil.pipeline.sections.geometry_section import BY_DIGITS
 
 MOST_LEARNED = 4_000
 """Features of which bounds are learned: their counts are 2,050 each by digits, and fewer by powers of two."""
@@ -42,7 +38,7 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
         aim = getattr(mechanism, "minimise", None)
         weighted = isinstance(getattr(mechanism, "optimise_for", None), dict)
         reasons = {
-            f'query.kind = "{query.kind}"': shape.learn not in _FOR.get(query.kind, ()),
+            f'query.kind = "{query.kind}"': shape.learn not in kind_of(query.kind).learns.get(query.kind, ()),
             f'mechanism.kind = "{mechanism.kind}"': mechanism.kind not in ("shaped-gaussian", "auto"),
             f'minimise = "{str(aim)[:40]}"': mechanism.kind == "auto" and aim not in ("total", "relative"),
             "importances by feature": weighted,
@@ -62,9 +58,10 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
 
 def _instead(kind: str) -> str:
     """What to do about a query that learns for what it does not release."""
-    if kind == "second-moment":
-        return _INSTEAD
-    words = " or ".join(f'learn = "{each}"' for each in _FOR.get(kind, ()))
+    learns = kind_of(kind).learns
+    if learns and kind not in learns:
+        return f'Ask for query.kind = "{next(iter(learns))}", which releases that and more; or leave learn out'
+    words = " or ".join(f'learn = "{each}"' for each in learns.get(kind, ()))
     return f"Give {words}, or leave learn out" if words else "Leave learn out, or the other"
 
 

@@ -16,14 +16,14 @@ from blockveil.pipeline.base.permissions import COMPANIONS, beside
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.bounds_file import with_bounds
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import REFERENCES
-from blockveil.pipeline.config.geometry_section import EllipsoidGeometry
 from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, Override, pinned_digest
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import as_toml, parse_toml, read_toml
 from blockveil.pipeline.config.toml_lines import LineNumbers, lines_of
 from blockveil.pipeline.config.unvetted import named_by
+from blockveil.pipeline.sections.fields import REFERENCES
+from blockveil.pipeline.sections.geometry_section import EllipsoidGeometry
 
 _NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
 

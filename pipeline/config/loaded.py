@@ -17,12 +17,12 @@ from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.printable import short
-from blockveil.pipeline.config.fields import REFERENCES
-from blockveil.pipeline.config.geometry_section import BoxGeometry, EllipsoidGeometry
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import Address, ReleaseConfig
-from blockveil.pipeline.config.query_sections import Asked, usual_bits
 from blockveil.pipeline.config.secrets import check_private, read_address, read_key_store
+from blockveil.pipeline.sections.fields import REFERENCES
+from blockveil.pipeline.sections.geometry_section import BoxGeometry, EllipsoidGeometry
+from blockveil.pipeline.sections.query_sections import Asked
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def release_world(config: ReleaseConfig) -> dict[str, Any]:
             raise ValueError("the directions have no digest; load the config with load_config")
         world["mechanism"]["directions"] = "matrix"
     if isinstance(config.query, Asked) and config.query.quantisation_bits is None:
-        world["query"]["quantisation_bits"] = usual_bits(config.query)
+        world["query"]["quantisation_bits"] = config.query.usual_bits
     if "weights" in world["query"].get("model", {}):
         world["query"]["model"]["weights"] = "file"
     unvetted = {"unvetted": [each.facts for each in config.unvetted]} if config.unvetted else {}

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from blockveil.pipeline.config.fields import SMALLEST, Bound, Label, LocalPath, Number, Section, Whole, refusal, rule
+from blockveil.pipeline.sections.fields import SMALLEST, Bound, Label, LocalPath, Number, Section, Whole, refusal, rule
 
 
 class MapInput(Section):

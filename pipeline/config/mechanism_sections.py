@@ -17,7 +17,7 @@ from blockveil.engine.mechanisms.declaration import (
     Values,
 )
 from blockveil.engine.mechanisms.registry import declarations
-from blockveil.pipeline.config.fields import Label, Length, Number, Section, Whole, refusal, rule
+from blockveil.pipeline.sections.fields import Label, Length, Number, Section, Whole, refusal, rule
 
 
 def _aim_tag(value: Any) -> str:

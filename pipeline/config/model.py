@@ -13,9 +13,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConstraints, create_model
 
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.pipeline.base.kinds import Kind, kind_of
 from blockveil.pipeline.config import learned_geometry
 from blockveil.pipeline.config.approval_section import ApprovalSection
-from blockveil.pipeline.config.fields import (
+from blockveil.pipeline.config.mechanism_sections import Mechanism
+from blockveil.pipeline.config.queries import GROWING, Query
+from blockveil.pipeline.config.unvetted import Unvetted
+from blockveil.pipeline.sections.fields import (
     Label,
     LocalPath,
     Location,
@@ -29,13 +33,8 @@ from blockveil.pipeline.config.fields import (
     refusal,
     rule,
 )
-from blockveil.pipeline.config.mechanism_sections import Mechanism
-from blockveil.pipeline.config.query_sections import Query
-from blockveil.pipeline.config.unvetted import Unvetted
 
 Insecure = Annotated[bool, Strict()]
-GROWING = ("covariance", "second-moment", "outer-products", "counts", "totals", "marginals", "gradients")
-"""Kinds of query whose answer is a sum over all records so far, which nights can share noise for."""
 
 SHARING = ("gaussian", "shaped-gaussian", "residuals", "matrix-mechanism", "hierarchical")
 """Kinds of mechanism whose noise nights can share; ``hierarchical`` where it is Gaussian."""
@@ -290,6 +289,12 @@ class ReleaseConfig(Section):
         return model
 
     @property
+    def kind(self) -> Kind:
+        """Kind of its query."""
+        found = (each.declaration for each in self.unvetted if isinstance(each.declaration, Kind))
+        return next(found, None) or kind_of(self.query.kind)
+
+    @property
     def in_clear(self) -> bool:
         """Whether the parts of the cluster may talk to each other without encryption."""
         return isinstance(self.cluster, Address | ClusterClass) and self.cluster.insecure
@@ -358,7 +363,7 @@ class ReleaseConfig(Section):
                 "Nights that share a charge share Gaussian noise whose spread is known beforehand",
                 f"Choose one of {', '.join(SHARING)} (with Gaussian noise), or leave [continual] out",
             )
-        if self.query.kind not in GROWING:
+        if not self.kind.grows:
             raise refusal(
                 "query.kind",
                 f'"{self.query.kind}" with [continual]',

@@ -7,7 +7,7 @@ needs ``release.allow_unvetted`` (:mod:`.vetting`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, get_args
@@ -15,36 +15,16 @@ from typing import Any, get_args
 from blockveil.engine.mechanisms.declaration import MechanismDeclaration
 from blockveil.engine.mechanisms.registry import FILES
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.config.fields import Section
+from blockveil.pipeline.base.kinds import FOLDERS, Kind
 from blockveil.pipeline.config.mechanism_sections import AutoSection, section_of
-from blockveil.pipeline.config.query_sections import QUERY_KINDS
+from blockveil.pipeline.sections.fields import Section
+from blockveil.pipeline.sections.query_sections import QuerySection
 
 GROUPS = {"mechanism": "blockveil.mechanisms", "query": "blockveil.queries"}
 """Group of entry points of each table of a config."""
 
-OURS = {"mechanism": {*FILES, *get_args(AutoSection.model_fields["kind"].annotation)}, "query": set(QUERY_KINDS)}
+OURS = {"mechanism": {*FILES, *get_args(AutoSection.model_fields["kind"].annotation)}, "query": set(FOLDERS)}
 """Names that no other package can take."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueryDeclaration:
-    """What a file declares of a kind of query.
-
-    Attributes
-    ----------
-    section
-        The ``[query]`` of this kind; it has ``kind``, ``rows_at_most``, ``missing``, ``columns`` and ``geometries``.
-    ask
-        From the loaded config and the section to what is asked; reads public files only.
-    """
-
-    section: type[Section]
-    ask: Callable[[Any, Any], Any]
-
-    @property
-    def name(self) -> str:
-        """The name that a config uses."""
-        return str(get_args(self.section.model_fields["kind"].annotation)[0])
 
 
 @dataclass(frozen=True)
@@ -55,6 +35,8 @@ class Unvetted:
     ----------
     table
         "mechanism" or "query".
+    name
+        The name that a config uses.
     package, version
         Where it comes from.
     declaration
@@ -62,20 +44,21 @@ class Unvetted:
     """
 
     table: str
+    name: str
     package: str
     version: str
-    declaration: MechanismDeclaration | QueryDeclaration
+    declaration: MechanismDeclaration | Kind
 
     @property
     def section(self) -> type[Section]:
         """Model of the table."""
         found = self.declaration
-        return found.section if isinstance(found, QueryDeclaration) else section_of(found)
+        return found.part("section", QuerySection) if isinstance(found, Kind) else section_of(found)
 
     @property
     def facts(self) -> dict[str, str]:
         """What the plan states of it, as plain JSON values."""
-        return {"table": self.table, "kind": self.declaration.name, "package": self.package, "version": self.version}
+        return {"table": self.table, "kind": self.name, "package": self.package, "version": self.version}
 
 
 def offered(table: str) -> list[tuple[str, str]]:
@@ -124,15 +107,19 @@ def load(table: str, kind: str) -> Unvetted | None:
     except Exception as error:  # noqa: BLE001 - a foreign module may raise anything
         problem = type(error).__name__
     else:
-        wanted = MechanismDeclaration if table == "mechanism" else QueryDeclaration
-        if isinstance(declaration, wanted) and declaration.name == kind:
-            return Unvetted(table, package, version, declaration)
+        wanted = MechanismDeclaration if table == "mechanism" else Kind
+        if isinstance(declaration, wanted) and kind in _names(declaration):
+            return Unvetted(table, kind, package, version, declaration)
         problem = f"it is no {wanted.__name__} of this name"
     raise ConfigError(
         f"{what} of {package} {version} cannot be used: {problem}",
         "An entry point names the declaration of its kind",
         "Ask who maintains the package, or choose a kind of the product",
     )
+
+
+def _names(declaration: MechanismDeclaration | Kind) -> Collection[str]:
+    return declaration.titles if isinstance(declaration, Kind) else (declaration.name,)
 
 
 def _package(entry: EntryPoint) -> tuple[str, str]:

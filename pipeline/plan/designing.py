@@ -13,6 +13,9 @@ from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
 from blockveil.engine.mechanisms.contract import Designer, NotApplicable
 from blockveil.engine.noise.design import Design
+from blockveil.pipeline.kinds.gradients.question import Gradients, errors_share_of
+from blockveil.pipeline.kinds.moments.question import Moment
+from blockveil.pipeline.kinds.totals.question import TotalsQuestion
 from blockveil.pipeline.plan.fisher_stage import FisherStage
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
 from blockveil.pipeline.plan.learning import Learning
@@ -20,10 +23,7 @@ from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.rounded import enough
 from blockveil.pipeline.plan.shares import check_share
 from blockveil.pipeline.questions import Answer
-from blockveil.pipeline.questions.gradients import Gradients, errors_share_of
-from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
-from blockveil.pipeline.questions.totals import TotalsQuestion
 
 
 @dataclass(frozen=True, eq=False)

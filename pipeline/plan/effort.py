@@ -15,8 +15,8 @@ from blockveil.engine.answers.rates import NOMINAL, Rates
 from blockveil.engine.answers.work import GrowthKind
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LocalCluster, ReleaseConfig, Threads
+from blockveil.pipeline.kinds.gradients.question import steps_of
 from blockveil.pipeline.questions import Answer
-from blockveil.pipeline.questions.gradients import steps_of
 from blockveil.pipeline.questions.question import additive
 
 CHUNK_BYTES = 32 * 2**20

@@ -15,7 +15,7 @@ from typing import Any
 from blockveil.engine.guarantees.calibration import gaussian_epsilon
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
-from blockveil.pipeline.config.query_sections import TotalsSection
+from blockveil.pipeline.kinds.totals.section import TotalsSection
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
 _TRIES = 5

@@ -14,11 +14,11 @@ from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector
+from blockveil.pipeline.kinds.counts.question import CellsAnswer
+from blockveil.pipeline.kinds.histograms.question import HistogramsAnswer
+from blockveil.pipeline.kinds.moments.question import MomentAnswer
+from blockveil.pipeline.kinds.totals.question import TotalsAnswer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.cells import CellsAnswer
-from blockveil.pipeline.questions.column_histograms import HistogramsAnswer
-from blockveil.pipeline.questions.moment import MomentAnswer
-from blockveil.pipeline.questions.totals import TotalsAnswer
 
 BOUNDS, PILOT, NEARER_PILOT, RINGS = "bounds", "pilot", "nearer_pilot", "rings"
 """Names of the stages, in their order; the first is one of the two."""

@@ -19,12 +19,12 @@ from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.design import Design, Released
+from blockveil.pipeline.kinds.gradients.fisher import FisherQuestion
+from blockveil.pipeline.kinds.gradients.question import Gradients
+from blockveil.pipeline.kinds.moments.question import MomentAnswer
 from blockveil.pipeline.plan.first_stages import EVEN, stated, together
 from blockveil.pipeline.plan.shares import shared
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.fisher import FisherQuestion
-from blockveil.pipeline.questions.gradients import Gradients
-from blockveil.pipeline.questions.moment import MomentAnswer
 from blockveil.pipeline.questions.question import additive
 
 _RECORDS = 80.0

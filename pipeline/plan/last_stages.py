@@ -26,13 +26,15 @@ from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.sensitivity.problems import SecondMoment, Totals
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.query_sections import MomentSection, TotalsSection
+from blockveil.pipeline.kinds.moments import question as moment
+from blockveil.pipeline.kinds.moments.question import Moment
+from blockveil.pipeline.kinds.moments.section import MomentSection
+from blockveil.pipeline.kinds.totals import question as totals
+from blockveil.pipeline.kinds.totals.question import TotalsQuestion
+from blockveil.pipeline.kinds.totals.section import TotalsSection
 from blockveil.pipeline.plan.first_stages import EVEN
-from blockveil.pipeline.questions import moment, totals
-from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
-from blockveil.pipeline.questions.totals import TotalsQuestion
 
 
 @dataclass(frozen=True, eq=False)

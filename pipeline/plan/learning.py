@@ -37,6 +37,10 @@ from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Vector
+from blockveil.pipeline.kinds.counts.question import CellsAnswer
+from blockveil.pipeline.kinds.histograms.question import HistogramsAnswer
+from blockveil.pipeline.kinds.moments.question import Moment
+from blockveil.pipeline.kinds.totals.question import TotalsAnswer, TotalsQuestion
 from blockveil.pipeline.plan.earlier_shape import EarlierShape
 from blockveil.pipeline.plan.first_stages import (
     BOUNDS,
@@ -53,11 +57,7 @@ from blockveil.pipeline.plan.first_stages import (
 )
 from blockveil.pipeline.plan.last_stages import Answered, answered, designs, noise_of_products
 from blockveil.pipeline.plan.shares import shared
-from blockveil.pipeline.questions.cells import CellsAnswer
-from blockveil.pipeline.questions.column_histograms import HistogramsAnswer
-from blockveil.pipeline.questions.moment import Moment
 from blockveil.pipeline.questions.spread_questions import LearningQuestions
-from blockveil.pipeline.questions.totals import TotalsAnswer, TotalsQuestion
 
 _ROUNDS = 2
 """Number of pilots."""

@@ -12,8 +12,6 @@ from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation
 from blockveil.pipeline.config import ReleaseConfig
-from blockveil.pipeline.config.histogram_section import ColumnHistogramsSection
-from blockveil.pipeline.config.marginals_section import MarginalsSection
 from blockveil.pipeline.config.mechanism_sections import (
     AllocatedSection,
     AutoSection,
@@ -23,16 +21,6 @@ from blockveil.pipeline.config.mechanism_sections import (
     SubspaceSection,
     Uniform,
 )
-from blockveil.pipeline.config.query_sections import (
-    CountsSection,
-    GradientsSection,
-    OuterProductsSection,
-    RowsSection,
-    TotalsSection,
-)
-
-_NOT_BY_FEATURE = OuterProductsSection | GradientsSection | CountsSection | ColumnHistogramsSection | MarginalsSection
-"""Queries whose answer is not of records in one shape."""
 
 
 def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto:
@@ -66,7 +54,7 @@ def _argument(config: ReleaseConfig, parameter: Parameter) -> Any:
         case ErrorAim():
             return importance_of(config, value)
         case PerFeature():
-            return None if value is None else _sides(config, value)
+            return None if value is None else config.query.by_side(value)
         case PrecisionShares() if isinstance(config.mechanism, AllocatedSection):
             return _allocation(config, config.mechanism)
     return value
@@ -76,33 +64,17 @@ def importance_of(config: ReleaseConfig, aim: str | dict[str, float]) -> Importa
     """The error to make small, with importances by row and column of the answer."""
     if isinstance(aim, str):
         return Importance(aim)
-    rows, columns = _sides(config, aim)
+    rows, columns = config.query.by_side(aim)
     return Importance("weights", rows, columns)
-
-
-def _sides(config: ReleaseConfig, values: dict[str, float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Values by feature, in order, for the rows and the columns of the answer; empty where a side is free."""
-    query = config.query
-    if isinstance(query, CountsSection | MarginalsSection):
-        raise NotApplicable("all cells of a grid count the same; leave out what is given by feature")
-    if isinstance(query, ColumnHistogramsSection):
-        raise NotApplicable("all columns of histograms count the same; leave out what is given by feature")
-    if isinstance(query, GradientsSection):
-        raise NotApplicable("a gradient is bounded as a whole; leave out what is given by feature")
-    ordered = tuple(float(values[name]) for name in query.columns)
-    if isinstance(query, OuterProductsSection):
-        split = len(query.left.features)
-        return ordered[:split], ordered[split:]
-    return ((), ordered) if isinstance(query, RowsSection | TotalsSection) else (ordered, ordered)
 
 
 def _allocation(config: ReleaseConfig, chosen: AllocatedSection) -> Allocation:
     columns, declared_ = chosen.names(config.query.columns), chosen.allocation
-    if chosen.directions is not None and isinstance(config.query, _NOT_BY_FEATURE):
+    if chosen.directions is not None and not config.query.in_one_shape:
         raise NotApplicable("directions are those of records in one shape; leave them out for this query")
     if isinstance(declared_, Uniform):
         return Allocation("uniform")
-    if isinstance(config.query, _NOT_BY_FEATURE):
+    if not config.query.in_one_shape:
         raise NotApplicable('an allocation by feature is for rows and second moments; set allocation.kind = "uniform"')
     if isinstance(declared_, Binary):
         important = tuple(float(name in declared_.important) for name in columns)

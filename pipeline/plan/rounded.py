@@ -17,19 +17,15 @@ from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.records.rounding import FINE_BITS
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
-from blockveil.pipeline.config.geometry_section import Geometry
-from blockveil.pipeline.config.query_sections import (
-    USUAL_BITS,
-    USUALLY_ALIKE,
-    MomentSection,
-    OuterProductsSection,
-    most_bits,
-)
+from blockveil.pipeline.kinds.moments.question import MomentAnswer
+from blockveil.pipeline.kinds.moments.section import MomentSection
+from blockveil.pipeline.kinds.outer.question import OuterAnswer
+from blockveil.pipeline.kinds.outer.section import OuterProductsSection
+from blockveil.pipeline.kinds.totals.question import TotalsAnswer
 from blockveil.pipeline.questions import Answer
-from blockveil.pipeline.questions.moment import MomentAnswer
-from blockveil.pipeline.questions.outer import OuterAnswer
 from blockveil.pipeline.questions.rounded_sides import RoundedSide
-from blockveil.pipeline.questions.totals import TotalsAnswer
+from blockveil.pipeline.sections.geometry_section import Geometry
+from blockveil.pipeline.sections.query_sections import USUAL_BITS, USUALLY_ALIKE, most_bits
 
 FEW_BITS = 8
 

@@ -10,6 +10,7 @@ from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
 from blockveil.pipeline.data.preview import Looked
+from blockveil.pipeline.kinds.gradients.question import training_lines
 from blockveil.pipeline.ledger.guessing import warning
 from blockveil.pipeline.plan import nights, promise, published_epsilons, rounded
 from blockveil.pipeline.plan.balance import Rows
@@ -20,7 +21,6 @@ from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, comparis
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
 from blockveil.pipeline.plan.vetting import unvetted_words
-from blockveil.pipeline.questions.gradients import training_lines
 
 _FAR = 1.5
 """Errors over the bound from which on another query is worth a word."""

@@ -12,11 +12,11 @@ from pydantic import BaseModel, ValidationError
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import ComputeSection, LoadedConfig, PrivacySection, ReleaseConfig, ReleaseSection
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import Section
-from blockveil.pipeline.config.geometry_section import BoxGeometry, EllipsoidGeometry
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection, Mechanism
-from blockveil.pipeline.config.query_sections import GradientsSection, Query
+from blockveil.pipeline.config.queries import Query
 from blockveil.pipeline.plan.planning import Plan, make_plan
+from blockveil.pipeline.sections.fields import Section
+from blockveil.pipeline.sections.geometry_section import BoxGeometry, EllipsoidGeometry
 
 _NOWHERE = Path("what-if.toml")
 _FORM = "the form"
@@ -85,8 +85,8 @@ def _files(question: WhatIf) -> Iterator[tuple[str, str]]:
     for key, shape in question.query.geometries.items():
         if isinstance(shape, BoxGeometry) and shape.bounds is not None:
             yield f"query.{key}.bounds", "Leave it out, with its digest and release: bounds are numbers there"
-    if isinstance(question.query, GradientsSection) and question.query.model.weights is not None:
-        yield "query.model.weights", "Leave it out, with its digest, for weights of zero"
+    for key, remedy in question.query.public_files():
+        yield f"query.{key}", remedy
     if isinstance(question.mechanism, AllocatedSection) and question.mechanism.directions is not None:
         yield "mechanism.directions", "Leave it out, with its digest and source"
 

@@ -14,9 +14,9 @@ from blockveil.engine.estimates.chosen_bounds import ChosenBounds
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.bounds_file import BoundedFeature, BoundsFile
-from blockveil.pipeline.config.fields import LARGEST
-from blockveil.pipeline.questions.column_histograms import bounds_of, noise_of
+from blockveil.pipeline.kinds.histograms.question import bounds_of, noise_of
 from blockveil.pipeline.releases.publishing import read_release
+from blockveil.pipeline.sections.fields import LARGEST
 
 _SHOWN = 50
 """Columns whose bounds are shown; the file holds all."""

@@ -21,10 +21,10 @@ from blockveil.engine.sensitivity.box_products import Ends
 from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.rotation import along
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.geometry_section import Geometry
-from blockveil.pipeline.config.query_sections import USUAL_BITS, Asked, usual_bits
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
+from blockveil.pipeline.sections.geometry_section import Geometry
+from blockveil.pipeline.sections.query_sections import USUAL_BITS, Asked
 
 
 class Question(Protocol):
@@ -144,7 +144,7 @@ def quantiser(loaded: LoadedConfig, shape: Geometry, augmented: bool) -> Quantis
     stand_in = None
     if query.missing == "impute":
         stand_in = np.array([feature.impute for feature in shape.features], dtype=np.float64)
-    usual = usual_bits(query) if isinstance(query, Asked) else USUAL_BITS
+    usual = query.usual_bits if isinstance(query, Asked) else USUAL_BITS
     largest = 2 ** ((getattr(query, "quantisation_bits", None) or usual) - 1) - 1
     coordinates = geometry(loaded, shape).coordinates()
     # Integers that are added alone may be so large that rounding to nearest is not proven for them.

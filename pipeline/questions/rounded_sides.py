@@ -23,8 +23,8 @@ from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.records.lattice import on_lattice
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.records.quantiser_limits import LARGEST_DITHERED
-from blockveil.pipeline.config.geometry_section import BoxGeometry, Geometry
-from blockveil.pipeline.config.query_sections import USUALLY_ALIKE
+from blockveil.pipeline.sections.geometry_section import BoxGeometry, Geometry
+from blockveil.pipeline.sections.query_sections import USUALLY_ALIKE
 
 
 @dataclass(frozen=True, eq=False)

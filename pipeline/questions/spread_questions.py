@@ -20,14 +20,15 @@ from blockveil.engine.records.geometry import Body, Box, Coordinates, Vector
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity.problems import Counts, Totals
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.geometry_section import AxisFeature, BoxGeometry, EllipsoidGeometry
-from blockveil.pipeline.config.histogram_section import BinnedFeature, ColumnHistogramsSection
-from blockveil.pipeline.config.query_sections import MomentSection, TotalsSection, usual_bits
-from blockveil.pipeline.questions import column_histograms
+from blockveil.pipeline.kinds.counts.question import CellsQuestion
+from blockveil.pipeline.kinds.histograms import question as column_histograms
+from blockveil.pipeline.kinds.histograms.question import ColumnHistograms
+from blockveil.pipeline.kinds.histograms.section import BinnedFeature, ColumnHistogramsSection
+from blockveil.pipeline.kinds.moments.section import MomentSection
+from blockveil.pipeline.kinds.totals.question import TotalsQuestion
+from blockveil.pipeline.kinds.totals.section import TotalsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.cells import CellsQuestion
-from blockveil.pipeline.questions.column_histograms import ColumnHistograms
-from blockveil.pipeline.questions.totals import TotalsQuestion
+from blockveil.pipeline.sections.geometry_section import AxisFeature, BoxGeometry, EllipsoidGeometry
 
 _LARGEST = 2**15 - 1
 
@@ -90,7 +91,7 @@ class LearningQuestions:
     @property
     def largest(self) -> int:
         """The integer that stands for the ellipsoid's own length."""
-        return int(2 ** ((self.asked.quantisation_bits or usual_bits(self.asked)) - 1) - 1)
+        return int(2 ** ((self.asked.quantisation_bits or self.asked.usual_bits) - 1) - 1)
 
     @property
     def middle(self) -> Vector:

@@ -13,10 +13,10 @@ import secrets
 from blockveil.engine.answers.graph import exact_graph
 from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.kinds.gradients.training import Weights
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.fisher_stage import NAME
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.training import Weights
 from blockveil.pipeline.releases import in_memory
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.workspace import Reservation, Workspace

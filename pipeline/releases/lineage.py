@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError, StoreError
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.fields import REFERENCES
 from blockveil.pipeline.config.secrets import read_secret
 from blockveil.pipeline.ledger import Charge, Ledger
 from blockveil.pipeline.ledger.run_facets import run_events
+from blockveil.pipeline.sections.fields import REFERENCES
 
 WAIT_SECONDS = 10.0
 """How long a run waits at its end until the events are delivered, before it goes on without knowing."""

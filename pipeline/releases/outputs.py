@@ -18,19 +18,6 @@ from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.releases.post_processing_error import post_processing
 
-_TITLES = {
-    "covariance": "covariance",
-    "second-moment": "second moment",
-    "principal-directions": "principal directions",
-    "rows": "records",
-    "outer-products": "sum of outer products",
-    "gradients": "sum of gradients",
-    "counts": "counts",
-    "totals": "totals and means",
-    "column-histograms": "histograms of columns",
-    "marginals": "tables of counts",
-}
-
 
 def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Dataset) -> dict[str, Any]:
     """Attributes of the release group: plain JSON, public, the same for every attempt.
@@ -47,7 +34,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
     part, contribution = dataset.part, dataset.contribution
     config = plan.config
     public = plan.stated
-    title = "training of a model" if plan.trains else _TITLES.get(config.query.kind, config.query.kind)
+    title = "training of a model" if plan.trains else config.kind.titles[config.query.kind]
     return {
         "title": f"Differentially private {title} {'on' if plan.trains else 'of'} {config.release.dataset}",
         "release_id": plan.release_id,

@@ -18,10 +18,10 @@ from blockveil.engine.estimates.error_bounds import error_report
 from blockveil.engine.estimates.postprocessing import nearest_psd
 from blockveil.engine.estimates.simulated import Simulated
 from blockveil.engine.records.geometry import Coordinates
+from blockveil.pipeline.kinds.counts.question import CellsAnswer
+from blockveil.pipeline.kinds.moments.question import MomentAnswer
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-from blockveil.pipeline.questions.cells import CellsAnswer
-from blockveil.pipeline.questions.moment import MomentAnswer
 
 Array = NDArray[np.float64]
 

@@ -26,10 +26,10 @@ from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.noise.design import Design, Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.data.datasets import Dataset
+from blockveil.pipeline.kinds.gradients.question import course_of
+from blockveil.pipeline.kinds.gradients.training import Course
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions.gradients import course_of
-from blockveil.pipeline.questions.training import Course
 from blockveil.pipeline.releases import fisher_step, outputs
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.publishing import Staged

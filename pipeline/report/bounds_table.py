@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from blockveil.pipeline.questions.column_histograms import bounds_of
+from blockveil.pipeline.kinds.histograms.question import bounds_of
 
 _NAMES = ("bin_lower", "bin_upper", "feature", "histograms", "histograms_standard_deviation")
 

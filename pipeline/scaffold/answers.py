@@ -18,7 +18,6 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.spelling import UnitType
 from blockveil.pipeline.config.deployments_file import Zone
-from blockveil.pipeline.config.fields import Label, Location, Name, Number, Section, Whole, refusal, rule
 from blockveil.pipeline.config.ingest_columns import CALENDAR
 from blockveil.pipeline.scaffold.column_answers import (
     CHOICES,
@@ -31,6 +30,7 @@ from blockveil.pipeline.scaffold.column_answers import (
     YesNo,
     parse_column,
 )
+from blockveil.pipeline.sections.fields import Label, Location, Name, Number, Section, Whole, refusal, rule
 
 Purpose = Literal["correlations", "totals", "counts", "tables", "directions", "training", "gradients"]
 Every = Literal["once", "night", "week", "month"]

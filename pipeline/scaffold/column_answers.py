@@ -15,9 +15,9 @@ from datetime import date
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from blockveil.pipeline.config.fields import LARGEST, SMALLEST, Bound, Label, refusal
 from blockveil.pipeline.config.ingest_columns import CALENDAR
 from blockveil.pipeline.scaffold.named_ranges import NAMED, in_words
+from blockveil.pipeline.sections.fields import LARGEST, SMALLEST, Bound, Label, refusal
 
 HELP = (
     "the lowest and the highest value that you can defend without having looked, such as 0 to 120; with `whole` behind "

@@ -18,17 +18,17 @@ from blockveil.engine.answers.counts import CountQuery
 from blockveil.engine.answers.table_counts import TablesQuery
 from blockveil.engine.answers.value_cells import Edges, Outside
 from blockveil.engine.records.geometry import Coordinates, Vector
-from blockveil.pipeline.config.model_sections import Target
-from blockveil.pipeline.config.query_sections import GradientsSection
+from blockveil.pipeline.kinds.counts.question import CellsQuestion
+from blockveil.pipeline.kinds.gradients.model_sections import Target
+from blockveil.pipeline.kinds.gradients.question import Gradients
+from blockveil.pipeline.kinds.gradients.section import GradientsSection
+from blockveil.pipeline.kinds.histograms.question import ColumnHistograms
+from blockveil.pipeline.kinds.marginals.question import MarginalsQuestion
+from blockveil.pipeline.kinds.moments.question import Moment
+from blockveil.pipeline.kinds.outer.question import Outer
+from blockveil.pipeline.kinds.rows.question import RowsQuestion
+from blockveil.pipeline.kinds.totals.question import TotalsQuestion
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions.cells import CellsQuestion
-from blockveil.pipeline.questions.column_histograms import ColumnHistograms
-from blockveil.pipeline.questions.gradients import Gradients
-from blockveil.pipeline.questions.marginals import MarginalsQuestion
-from blockveil.pipeline.questions.moment import Moment
-from blockveil.pipeline.questions.outer import Outer
-from blockveil.pipeline.questions.rows import RowsQuestion
-from blockveil.pipeline.questions.totals import TotalsQuestion
 
 Records = NDArray[np.float64]
 

@@ -18,10 +18,10 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.design import Design
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import Levels
+from blockveil.pipeline.kinds.gradients.question import Gradients, course_of
+from blockveil.pipeline.kinds.gradients.training import Course
+from blockveil.pipeline.kinds.rows.question import RowsQuestion
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions.gradients import Gradients, course_of
-from blockveil.pipeline.questions.rows import RowsQuestion
-from blockveil.pipeline.questions.training import Course
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.growing import ByAge
 from blockveil.pipeline.releases.in_memory import drawn, summed

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blockveil.pipeline.config.query_sections import QUERY_KINDS
+from blockveil.pipeline.base.kinds import FOLDERS
 from tests.end_to_end.served import with_tables
 from tests.house import support
 from tests.pipeline.questions import test_queries as queries
@@ -345,7 +345,7 @@ def test_only_what_dask_says_of_a_closed_connection_is_left_out(end):
 
 def test_every_kind_of_query_is_among_the_cases():
     asked = {kind for query, *_ in CASES.values() for kind in re.findall(r'(?m)^kind = "([\w-]+)"', query)}
-    assert set(QUERY_KINDS) <= asked
+    assert set(FOLDERS) <= asked
 
 
 @pytest.mark.slow

@@ -22,14 +22,14 @@ from blockveil.engine.mechanisms.declaration import (
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.pipeline.analysis.export import FORMS
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.kinds import FOLDERS
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.config.geometry_section import BoxGeometry, EllipsoidGeometry, Geometry
-from blockveil.pipeline.config.query_sections import QUERY_KINDS
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import write_report
+from blockveil.pipeline.sections.geometry_section import BoxGeometry, EllipsoidGeometry, Geometry
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support
 from tests.pipeline.test_extreme_numbers import CONFIG, NIGHT, booked_in, refused
@@ -269,7 +269,7 @@ def released_by(folder, query, which):
 
 
 def test_what_configs_can_name_is_tried():
-    assert {kind_of(query) for query in QUERIES} == set(QUERY_KINDS)
+    assert {kind_of(query) for query in QUERIES} == set(FOLDERS)
     shapes = get_args(get_args(Geometry)[0])
     assert {get_args(each.model_fields["kind"].annotation)[0] for each in shapes} == {"box", "ball", "ellipsoid"}
     assert get_args(BoxGeometry.model_fields["origin"].annotation) == ("midpoint", "zero")

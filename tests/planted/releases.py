@@ -240,7 +240,7 @@ MUTANTS = (
         "tests/pipeline/releases/test_learned_totals.py",
         (
             "test_standard_errors_hold_what_shortening_takes_of_skewed_records",
-            "blockveil.pipeline.questions.totals:TotalsAnswer.arrays",
+            "blockveil.pipeline.kinds.totals.question:TotalsAnswer.arrays",
             "found.beside(means)",
             "found",
         ),

@@ -13,12 +13,12 @@ from scipy import stats
 
 from blockveil.engine.estimates.matrices import covariance_of
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.pipeline.accuracy.count_accuracy import errors_of_cells
-from blockveil.pipeline.accuracy.moment_accuracy import moments_of
 from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
-from blockveil.pipeline.accuracy.total_accuracy import errors_of_totals
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.kinds.counts.accuracy import errors as errors_of_cells
+from blockveil.pipeline.kinds.moments.feature_errors import moments_of
+from blockveil.pipeline.kinds.totals.accuracy import errors as errors_of_totals
 from blockveil.pipeline.plan.planning import make_plan
 from tests.house import support
 

@@ -20,7 +20,7 @@ from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.engine.noise.banded import MOST_STEPS_BACK, Band, BandedDesign, BandedNoise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
-from blockveil.pipeline.config.model_sections import TrainingSection
+from blockveil.pipeline.kinds.gradients.model_sections import TrainingSection
 from tests.engine.answers.test_gradients import K, make, records
 from tests.engine.answers.test_step_records import ByPosition, PositionBatches, even, neighbours_of, stacked
 

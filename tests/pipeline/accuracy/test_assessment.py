@@ -11,15 +11,15 @@ import pytest
 from scipy.stats import special_ortho_group
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.pipeline.accuracy import direction_accuracy
-from blockveil.pipeline.accuracy.assessment import Directions, ordinal
-from blockveil.pipeline.accuracy.direction_accuracy import found_of, sine_of_noise, supposed_spectrum
+from blockveil.pipeline.accuracy.assessing import assess
+from blockveil.pipeline.accuracy.directions import Directions, ordinal
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
-from blockveil.pipeline.accuracy.kinds import assess
 from blockveil.pipeline.accuracy.number_error import ExpectedError, short_number
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.kinds.moments import directions_found as direction_accuracy
+from blockveil.pipeline.kinds.moments.directions_found import found_of, sine_of_noise, supposed_spectrum
 from blockveil.pipeline.plan.excess_noise import with_rows
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from tests.house import support

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from blockveil.pipeline.accuracy.assessing import noise_size
 from blockveil.pipeline.accuracy.changes import SHARED, epsilon_of_nights, one_of, with_table
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
-from blockveil.pipeline.accuracy.kinds import noise_size
 from blockveil.pipeline.accuracy.levers import compared_features, levers
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of

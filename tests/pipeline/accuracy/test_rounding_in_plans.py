@@ -5,12 +5,13 @@ import pytest
 
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.totals_and_means import totals_and_means
-from blockveil.pipeline.accuracy.entry_accuracy import errors_of_outer_products, typical_outer_product
-from blockveil.pipeline.accuracy.moment_accuracy import errors_by_feature, moments_of
 from blockveil.pipeline.accuracy.number_error import INTERVAL
 from blockveil.pipeline.accuracy.population import Population, Supposed
-from blockveil.pipeline.accuracy.total_accuracy import errors_of_totals
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.kinds.moments.feature_errors import errors_by_feature, moments_of
+from blockveil.pipeline.kinds.outer.accuracy import errors as errors_of_outer_products
+from blockveil.pipeline.kinds.outer.accuracy import typical as typical_outer_product
+from blockveil.pipeline.kinds.totals.accuracy import errors as errors_of_totals
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.rounded import rounded
 from tests.pipeline.questions.test_queries import NIGHT

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from blockveil.pipeline.accuracy.assessing import assess
 from blockveil.pipeline.accuracy.changes import epsilon_of_nights, with_rows_per_unit
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
-from blockveil.pipeline.accuracy.kinds import assess
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.wanted import Wanted, answer_wanted
 from blockveil.pipeline.base.errors import ConfigError

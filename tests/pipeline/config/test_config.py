@@ -20,7 +20,7 @@ from blockveil.pipeline.base.canonical import canonical_json, digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig, load_config, release_world
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.config.fields import Reference, Section, Whole
+from blockveil.pipeline.sections.fields import Reference, Section, Whole
 
 BOX = """
 [release]

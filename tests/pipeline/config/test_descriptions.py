@@ -15,11 +15,12 @@ from blockveil.flows.service.deployments import build
 from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Ticks
 from blockveil.pipeline.config import PrivacySection, load_config
 from blockveil.pipeline.config.deployments_file import load_deployments
-from blockveil.pipeline.config.fields import Section, Whole
-from blockveil.pipeline.config.model import GROWING, SHARING
+from blockveil.pipeline.config.model import SHARING
+from blockveil.pipeline.config.queries import GROWING
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.shares import guarantee_of
 from blockveil.pipeline.plan.splitting import split
+from blockveil.pipeline.sections.fields import Section, Whole
 from tests.flows.cli.test_store_check import NIGHT as NIGHTLY
 from tests.house import support
 

@@ -23,15 +23,17 @@ from blockveil.pipeline.report import make_report
 from tests.house import support
 
 SOUND = """
-from blockveil.pipeline.config.query_sections import OneShapeSection
-from blockveil.pipeline.config.unvetted import QueryDeclaration
-from blockveil.pipeline.questions import moment
+from blockveil.pipeline.sections.query_sections import OneShapeSection
+from blockveil.pipeline.base.kinds import Kind
+from blockveil.pipeline.kinds.moments import question as moment
 from typing import Literal
 
 class Products(OneShapeSection):
     kind: Literal["their-products"]
 
-PRODUCTS = QueryDeclaration(section=Products, ask=moment.build)
+PRODUCTS = Kind(
+    titles={"their-products": "sums of products"}, parts={"section": Products, "question": moment.build}
+)
 OF_ANOTHER_NAME = PRODUCTS
 NOTHING = 3
 """
@@ -110,7 +112,7 @@ def test_a_kind_that_two_packages_offer_is_refused_and_neither_is_imported(tmp_p
     [
         ('raise RuntimeError("a password: 31415926")', "PRODUCTS", "RuntimeError"),
         ("", "PRODUCTS", "AttributeError"),
-        (SOUND, "NOTHING", "it is no QueryDeclaration of this name"),
+        (SOUND, "NOTHING", "it is no Kind of this name"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_its_package_and_without_its_words(
@@ -124,7 +126,7 @@ def test_what_cannot_be_used_is_refused_with_its_package_and_without_its_words(
 
 def test_a_declaration_under_another_name_than_its_own_is_refused(tmp_path, installed):
     installed("their-package", SOUND, "blockveil.queries", something_else="OF_ANOTHER_NAME")
-    assert "no QueryDeclaration of this name" in refused(tmp_path, kind="something-else")
+    assert "no Kind of this name" in refused(tmp_path, kind="something-else")
 
 
 def test_a_package_cannot_take_the_name_of_a_kind_that_the_product_has(tmp_path, installed):

@@ -6,13 +6,13 @@ from blockveil.engine.mechanisms.contract import Importance, NotApplicable
 from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.model import ContinualSection
+from blockveil.pipeline.kinds.counts.question import BucketsAnswer, CellsAnswer
+from blockveil.pipeline.kinds.directions.question import DrawnDirections, NoisyDirections
 from blockveil.pipeline.plan import planning
 from blockveil.pipeline.plan.designing import design
 from blockveil.pipeline.plan.nights import SharedNight
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.resolving import resolve
-from blockveil.pipeline.questions.cells import BucketsAnswer, CellsAnswer
-from blockveil.pipeline.questions.directions import DrawnDirections, NoisyDirections
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace

@@ -7,7 +7,7 @@ import zarr
 import blockveil as bv
 from blockveil.engine.answers.table_counts import table_counts
 from blockveil.engine.workloads.marginal_tables import centred
-from blockveil.pipeline.accuracy.kinds import assess, noise_size
+from blockveil.pipeline.accuracy.assessing import assess, noise_size
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.ledger import Ledger

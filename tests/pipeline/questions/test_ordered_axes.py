@@ -6,7 +6,7 @@ import pytest
 import blockveil as bv
 from blockveil.engine.answers.table_counts import table_counts
 from blockveil.engine.workloads.ordered_axes import OrderedAxis
-from blockveil.pipeline.accuracy.kinds import assess
+from blockveil.pipeline.accuracy.assessing import assess
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.ledger import Ledger

@@ -11,9 +11,9 @@ from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
 from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.kinds.gradients.training import Training, arrays
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.questions.training import Training, arrays
 from blockveil.pipeline.releases import training_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Attempt, walk

@@ -8,7 +8,7 @@ import pytest
 import zarr
 
 from blockveil.engine.guarantees.calibration import gaussian_mu
-from blockveil.pipeline.accuracy.kinds import assess
+from blockveil.pipeline.accuracy.assessing import assess
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config

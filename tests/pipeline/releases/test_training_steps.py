@@ -15,11 +15,11 @@ from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.kinds.gradients import weights
+from blockveil.pipeline.kinds.gradients.question import course_of
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.questions import weights
-from blockveil.pipeline.questions.gradients import course_of
 from blockveil.pipeline.releases import training_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
@@ -307,7 +307,7 @@ def test_numbers_that_no_training_can_have_are_refused(tmp_path, change, message
 
 
 def test_more_numbers_than_are_kept_are_refused_at_the_plan(tmp_path, monkeypatch):
-    monkeypatch.setattr("blockveil.pipeline.questions.training.MOST_ENTRIES", 79)
+    monkeypatch.setattr("blockveil.pipeline.kinds.gradients.training.MOST_ENTRIES", 79)
     with pytest.raises(ConfigError, match="train fewer steps or a smaller model"):
         make_plan(load_config(training(tmp_path, steps=20)), NIGHT)
 
