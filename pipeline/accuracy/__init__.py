@@ -9,6 +9,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.directions`: How many principal directions will be found, in words
 * :mod:`.expected`: What a kind of query says beforehand of the error of its answers, and of records that are supposed
   for it
+* :mod:`.extreme_rows`: Rows that move a release as far as a unit's rows can: constructed from what is declared, and
+  never read
 * :mod:`.good_enough`: All that answers whether a plan is good enough: errors, levers, a preview and what reaches a
   wanted accuracy
 * :mod:`.learned_answers`: The answer of a night that learns, as it would be for supposed records: its noise follows

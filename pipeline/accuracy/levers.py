@@ -19,7 +19,6 @@ from blockveil.pipeline.config.mechanism_sections import Mechanism
 from blockveil.pipeline.kinds.directions.section import DirectionsSection
 from blockveil.pipeline.kinds.moments.question import MomentAnswer
 from blockveil.pipeline.kinds.moments.section import MomentSection
-from blockveil.pipeline.kinds.totals.section import TotalsSection
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
 BEST = 3
@@ -91,7 +90,7 @@ def levers(plan: Plan, population: Population, rhythm: Rhythm | None = None) -> 
 def compared_features(plan: Plan) -> tuple[str, ...]:
     """A few features by whose correlations plans are compared; a plan of half of the features has them too."""
     query = plan.config.query
-    if not isinstance(query, MomentSection | DirectionsSection | TotalsSection):
+    if not query.of_features:
         return ()
     half = query.columns[: (len(query.columns) + 1) // 2] if len(query.columns) >= 4 else query.columns
     places = np.unique(np.linspace(0, len(half) - 1, _COMPARED).round().astype(int))

@@ -15,7 +15,6 @@ from typing import Any
 from blockveil.engine.guarantees.calibration import gaussian_epsilon
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
-from blockveil.pipeline.kinds.totals.section import TotalsSection
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
 _TRIES = 5
@@ -223,7 +222,7 @@ def _first_norm(plan: Plan, largest: float) -> float | None:
 
 def _by_norm(plan: Plan, ratio: float) -> float:
     """Factor of a norm that changes noise by a ratio: of products by its square, of sums in proportion."""
-    return ratio if isinstance(plan.config.query, TotalsSection) else math.sqrt(ratio)
+    return ratio if plan.config.query.adds_values else math.sqrt(ratio)
 
 
 def longest_norm(plan: Plan) -> float | None:

@@ -64,7 +64,7 @@ def attributes(plan: Plan, charge: Charge, arrays: ReleaseArrays, dataset: Datas
         },
         **({"unvetted": public["unvetted"]} if "unvetted" in public else {}),
         **({} if plan.learned is None else {"learned": plan.learned.facts}),
-        "error": {**error_facts(plan), **post_processing(plan.answer, arrays)},
+        "error": {**error_facts(plan), **post_processing(config.kind, plan.answer, arrays)},
         "reliable": _reliable(arrays),
         **({"computed_in_clear": True} if config.in_clear else {}),
         "plan_digest": plan.digest,

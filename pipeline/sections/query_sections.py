@@ -36,6 +36,8 @@ class QuerySection(Section):
         Whether its answer is of records in one shape, so that noise can follow their features and directions.
     of_features
         Whether its plans are compared by the errors of a few features.
+    adds_values
+        Whether values are added as they are, so that noise is in proportion to a bound of their norm; else products.
     least_error
         The error that ``auto`` makes small where nobody says which.
     """
@@ -43,6 +45,7 @@ class QuerySection(Section):
     no_features: ClassVar[str] = ""
     in_one_shape: ClassVar[bool] = True
     of_features: ClassVar[bool] = False
+    adds_values: ClassVar[bool] = False
     least_error: ClassVar[str] = "total"
 
     if TYPE_CHECKING:  # each declares these, with values of its own

@@ -33,12 +33,13 @@ from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.sampled_noise import Sampling
+from blockveil.pipeline.accuracy.extreme_rows import Row
 from blockveil.pipeline.kinds.gradients.question import Gradients
 from blockveil.pipeline.plan.fisher_stage import FisherStage
 from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.compute import Compute
-from blockveil.pipeline.study.contributions import Row, rows_of_a_unit
+from blockveil.pipeline.study.contributions import rows_of_a_unit
 from blockveil.pipeline.study.frozen_outputs import ExactAnswer, exact_answer
 from blockveil.pipeline.study.replay_path import ReplayPath, throwaway_key
 from blockveil.pipeline.study.replayed import Replayed

@@ -18,6 +18,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.design import Design
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import Levels
+from blockveil.pipeline.accuracy.extreme_rows import Row
 from blockveil.pipeline.kinds.gradients.question import Gradients, course_of
 from blockveil.pipeline.kinds.gradients.training import Course
 from blockveil.pipeline.kinds.rows.question import RowsQuestion
@@ -25,7 +26,7 @@ from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.growing import ByAge
 from blockveil.pipeline.releases.in_memory import drawn, summed
-from blockveil.pipeline.study.contributions import Row, others
+from blockveil.pipeline.study.contributions import others
 
 Records = NDArray[np.float64]
 Released = NDArray[np.int64]

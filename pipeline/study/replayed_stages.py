@@ -20,11 +20,11 @@ from blockveil.engine.answers.graph import Query
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.accuracy.extreme_rows import Row
 from blockveil.pipeline.plan.first_stages import Drawn
 from blockveil.pipeline.plan.fisher_stage import FisherStage
 from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.questions.question import additive
-from blockveil.pipeline.study.contributions import Row
 from blockveil.pipeline.study.replay_path import ReplayPath
 
 Released = NDArray[np.int64]

@@ -18,6 +18,7 @@ class TotalsSection(OneShapeSection):
     """The number of records, and the total and the mean of each column."""
 
     of_features: ClassVar[bool] = True
+    adds_values: ClassVar[bool] = True
     least_error: ClassVar[str] = "relative"
 
     kind: Literal["totals"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from blockveil.pipeline.data.released import read_release
+from blockveil.pipeline.kinds.moments import post_processing as of_moments
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import post_processing_error
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import after, make_report
@@ -31,7 +31,7 @@ def released(folder, loaded):
 def test_a_release_with_shrunk_eigenvalues_says_so_and_how_large_its_error_may_be(tmp_path, kind):
     _, release, made = released(tmp_path, test_begun_plans.prepare_wide(tmp_path, kind=kind))
     error = release.attributes["error"]
-    assert error["post_processing"] == post_processing_error.SHRUNK
+    assert error["post_processing"] == of_moments.SHRUNK
     assert error["simulated"]["post_processed"]["frobenius"] < error["simulated"]["raw"]["frobenius"]
     page = made.path.read_text()
     assert "eigenvalues shrunk for the noise in them" in page
@@ -53,7 +53,7 @@ def test_the_bound_of_shrunk_eigenvalues_holds(tmp_path):
             noisy = truth + np.triu(noise) + np.triu(noise, 1).T
             integers = np.rint(noisy * design.shifted_unit / steps).astype(np.int64)
             arrays = plan.answer.arrays(integers, 400)
-            bound = post_processing_error.post_processing(plan.answer, arrays)["post_processed_frobenius_norm_bound"]
+            bound = of_moments.post_processing(plan.answer, arrays)["post_processed_frobenius_norm_bound"]
             off = arrays["second_moment_psd"][0] / np.outer(coordinates.scale, coordinates.scale) - truth
             inside += np.linalg.norm(off) * coordinates.scale[0] ** 2 <= bound
     assert inside >= 150 * (0.95 - 6 * np.sqrt(0.05 * 0.95 / 150))
@@ -66,7 +66,7 @@ def test_a_symmetric_release_tells_its_error_before_and_after(tmp_path, kind, re
     plan, release, made = released(tmp_path, loaded)
     error, name = release.attributes["error"], plan.answer.matrix
     assert error["post_processed"] == f"{name}_psd"
-    assert error["post_processing"] == post_processing_error.NEAREST_PSD
+    assert error["post_processing"] == of_moments.NEAREST_PSD
     stated = np.sqrt(np.mean(release.arrays[f"{name}_standard_deviation"] ** 2))
     # 200 releases of six entries of uneven size: the largest, alone, has a standard error of 5 %.
     assert error["simulated"]["raw"]["entry"] == pytest.approx(stated, rel=0.31)
@@ -137,7 +137,7 @@ def test_the_bound_after_the_projection_holds_in_raw_units(tmp_path):
         noisy = truth + np.triu(noise) + np.triu(noise, 1).T
         integers = np.rint(noisy * design.shifted_unit / steps).astype(np.int64)
         arrays = plan.answer.arrays(integers, 400)
-        bound = post_processing_error.post_processing(plan.answer, arrays)["post_processed_frobenius_norm_bound"]
+        bound = of_moments.post_processing(plan.answer, arrays)["post_processed_frobenius_norm_bound"]
         off = arrays["second_moment_psd"][0] - truth * np.outer(coordinates.scale, coordinates.scale)
         inside += np.linalg.norm(off) <= bound
     assert inside >= 150 * (0.95 - 6 * np.sqrt(0.05 * 0.95 / 150))
