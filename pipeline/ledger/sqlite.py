@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,21 +34,8 @@ class SqliteDatabase(Database):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # The file is opened by URI so that a missing one is an error, not an empty ledger that has forgotten all
-        # charges.
-        engine = sa.create_engine(
-            f"sqlite:///file:{quote(str(path))}?mode=rw&uri=true",
-            connect_args={"timeout": WAIT_SECONDS},
-            poolclass=sa.NullPool,
-            hide_parameters=True,
-        )
-        sa.event.listen(engine, "connect", _configure)
-        sa.event.listen(engine, "begin", _begin)
-        # For who may read and not write: connections that have begun, and end with the first transaction.
-        self._looking = sa.create_engine(
-            "sqlite://", creator=lambda: read_only.connect(resolved(path)), poolclass=sa.NullPool, hide_parameters=True
-        )
-        super().__init__(engine)
+        super().__init__(_FILES.execution_options())  # with events of its own
+        self._looking = _LOOKED_INTO
 
     def exists(self) -> bool:
         """Whether the file is there."""
@@ -101,11 +90,19 @@ class SqliteDatabase(Database):
         with (
             writer_queue.in_turn(beside(real, "-lock")) if writing else nullcontext(),
             translated(lambda error: _explain(error, self._path.name, outcome[ending], writing=writing)),
-            engine.connect().execution_options(writing=writing) as connection,
+            _connected(engine, self._path).execution_options(writing=writing) as connection,
             connection.begin(),
         ):
             yield connection
             ending = True  # what fails now fails in the commit
+
+
+def _connected(engine: sa.Engine, path: Path) -> sa.Connection:
+    before = _file.set(path)
+    try:
+        return engine.connect()
+    finally:
+        _file.reset(before)
 
 
 def _may_write(real: Path) -> bool:
@@ -121,6 +118,27 @@ def _configure(connection: Any, _record: Any) -> None:
 
 def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options()["writing"] else "BEGIN")
+
+
+def _opened() -> sqlite3.Connection:
+    # By URI, so that a missing file is an error, not an empty ledger that has forgotten all charges.
+    file = f"file:{quote(str(_file.get()))}?mode=rw"
+    return sqlite3.connect(file, uri=True, timeout=WAIT_SECONDS, check_same_thread=False)
+
+
+def _looked_into() -> sqlite3.Connection:
+    return read_only.connect(resolved(_file.get()))
+
+
+_file: ContextVar[Path] = ContextVar("file that is opened")
+
+# One engine for all files of a process: it keeps the statements that it has compiled.
+_FILES = sa.create_engine("sqlite://", creator=_opened, poolclass=sa.NullPool, hide_parameters=True)
+sa.event.listen(_FILES, "connect", _configure)
+sa.event.listen(_FILES, "begin", _begin)
+
+# For who may read and not write: connections that have begun, and end with the first transaction.
+_LOOKED_INTO = sa.create_engine("sqlite://", creator=_looked_into, poolclass=sa.NullPool, hide_parameters=True)
 
 
 def _damaged() -> LedgerError:
