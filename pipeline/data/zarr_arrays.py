@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ import numpy as np
 import zarr
 from numpy.typing import ArrayLike
 from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.dtype import parse_dtype
 from zarr.storage import LocalStore
 
 from blockveil.pipeline.data import zarr_thread
@@ -152,13 +154,19 @@ def create_array(
         name,
         shape=shape,
         chunks=chunks,
-        dtype=str if kind_of(dtype) == TEXT else dtype.newbyteorder("<"),
+        dtype=_stored_type(dtype),
         # A float chunk that got lost reads as NaN, not as a plausible zero.
         fill_value=float("nan") if dtype.kind == "f" else None,
         compressors=(ZstdCodec(level=1), Crc32cCodec()) if shrinks else (Crc32cCodec(),),
         dimension_names=dimensions,
         config={"write_empty_chunks": True},
     )
+
+
+@cache
+def _stored_type(dtype: np.dtype[Any]) -> Any:
+    """Type of the elements as Zarr knows it, which it would look up among all of its types for each array."""
+    return parse_dtype(str if kind_of(dtype) == TEXT else dtype.newbyteorder("<"), zarr_format=3)
 
 
 def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -44,6 +44,10 @@ _MOST_BESIDE = 2**18
 _Made = tuple[str, tuple[int, ...], str, tuple[str, ...]]
 """Name, shape, type and axes of an array."""
 
+_made = set[_Made]()
+_MOST_MADE = 2**12
+"""Arrays that this process remembers to have made, as those of other nights and of stages are the same."""
+
 
 def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
     """Refuse a release that could be paid for and not published.
@@ -60,7 +64,7 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
     ConfigError
         A number leaves float64, or a text cannot be stated.
     """
-    stated, made = b"", set[_Made]()
+    stated = b""
     try:
         others = _other_stages(plan, dataset.rows)
         for each in (plan, *plan.last_stages):
@@ -70,7 +74,7 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
             stated += written
             if each.learned is not None and len(written) + _INDENTED * _parts(written) > MOST_METADATA:
                 _require_readable(attributes, len(plan.columns))
-            _create({**arrays, **others}, made)
+            _create({**arrays, **others})
     except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
         raise ConfigError(
             f"What this release states of itself cannot be written ({type(error).__name__})",
@@ -149,12 +153,14 @@ def _stand_in(plan: Plan, rows: int, most: int) -> ReleaseArrays:
         return plan.answer.arrays(zeros, rows)
 
 
-def _create(arrays: Mapping[str, tuple[Any, tuple[str, ...]]], made: set[_Made]) -> None:
+def _create(arrays: Mapping[str, tuple[Any, tuple[str, ...]]]) -> None:
     """Make the arrays, without their values, under the names that they have in a release; none that was made before."""
-    group = zarr.create_group(MemoryStore(), zarr_format=3)
+    group = None
     for name, (values, dimensions) in arrays.items():
         found = np.asarray(values)
         like = name, found.shape, str(found.dtype), dimensions
-        if like not in made:
+        if like not in _made:
+            group = group or zarr.create_group(MemoryStore(), zarr_format=3)
             zarr_arrays.create_array(group, name, found.shape, found.dtype, dimensions)
-            made.add(like)
+            if len(_made) < _MOST_MADE:
+                _made.add(like)
