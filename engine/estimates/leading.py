@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+
+from blockveil.engine.records.product_threads import one_thread
 
 Array = NDArray[np.float64]
 
@@ -92,7 +93,7 @@ def leading_eigenvalues(
 def _ritz(basis: Array, image: Array, wanted: int, passes: int) -> Leading:
     """Eigenvalues of the matrix within the span of a basis; the residual of each bounds its error."""
     inner = basis.T @ image
-    with threadpool_limits(1):  # a few hundred vectors: threads would wait for each other longer than they work
+    with one_thread():  # a few hundred vectors: threads would wait for each other longer than they work
         values, inside = np.linalg.eigh((inner + inner.T) / 2.0)
     chosen = np.argsort(values)[::-1][:wanted]
     values, inside = values[chosen], inside[:, chosen]
@@ -110,6 +111,6 @@ def _orthonormal(block: Array, basis: Array) -> Array:
             block = block - basis @ (basis.T @ block)
         if basis.shape[1] >= basis.shape[0]:
             return np.empty((block.shape[0], 0))
-    with threadpool_limits(1):
+    with one_thread():
         left, sizes, _ = np.linalg.svd(block, full_matrices=False)
     return left[:, sizes > _DEPENDENT * scale]

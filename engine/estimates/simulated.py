@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from blockveil.engine.estimates.bands import CONFIDENCE
 from blockveil.engine.estimates.matrices import covariance_of, divisor_of
@@ -37,6 +37,7 @@ from blockveil.engine.estimates.shrunk_spectrum import (
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Coordinates, Matrix, Vector
+from blockveil.engine.records.product_threads import one_thread
 
 _MOST_DRAWS, _LEAST_DRAWS = 200, 50
 _ENTRIES = 1_000_000
@@ -125,7 +126,7 @@ def second_moment(
     count = draws_of(stand_in.size)
     if not count:
         return None
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread("blas"):
         noisy = stand_in + _noise(design, count)
         return _compared(noisy, stand_in, coordinates, [noise_of_moment(design)] * count if shrinks else None)
 
@@ -148,7 +149,7 @@ def covariance(
     if not count:
         return None
     deviation = float(design.standard_deviations((0, 1), (0, 1))[0, 0]) if public_count is None else 0.0
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_thread("blas"):
         truth = covariance_of(stand_in, public_count, deviation)
         moments = stand_in + _noise(design, count)
         noisy = covariance_of(moments, public_count, deviation)
@@ -190,8 +191,9 @@ def davis_kahan(spectrum: Vector, spectral_norm: float, leading: int) -> float:
     return min(largest, leading * (2.0 * spectral_norm / gap) ** 2) if gap > 0 else largest
 
 
+@lru_cache(maxsize=1)  # a release asks before it is paid for and again of what was released, by the same design
 def _noise(design: NoiseDesign, count: int) -> NDArray[np.float64]:
-    """Noise in coordinates of a given number of releases, shape (count, m, n)."""
+    """Noise in coordinates of a given number of releases, shape (count, m, n); the same for each who asks."""
     m, n = design.shape
     drawn = design.grid.draw(_PUBLIC_KEY, (0, count * m), (0, n), False).reshape(count, m, n)
     if design.spread.symmetric:
@@ -201,7 +203,9 @@ def _noise(design: NoiseDesign, count: int) -> NDArray[np.float64]:
         below = (count * m, count * (m + diagonal.shared))  # rows that no entry had
         together = design.grid.draw(_PUBLIC_KEY, below, (0, 1), False).reshape(count, diagonal.shared)
         drawn = drawn + together.sum(axis=1)[:, None, None] * np.diag(diagonal.taken(m))
-    return drawn * (design.steps((0, m), (0, n)) / design.shifted_unit)
+    noise: NDArray[np.float64] = drawn * (design.steps((0, m), (0, n)) / design.shifted_unit)
+    noise.flags.writeable = False
+    return noise
 
 
 def _compared(

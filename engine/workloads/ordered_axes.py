@@ -31,10 +31,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.records.geometry import Matrix, Vector
+from blockveil.engine.records.product_threads import one_thread
 from blockveil.engine.workloads.workload import AllRange, Numbers
 
 MOST_ORDERED = 512
@@ -116,7 +116,7 @@ class OrderedAxis:
     @cached_property
     def covariance(self) -> Matrix:
         """Of the residual, for noise of variance one in each entry that is measured."""
-        with threadpool_limits(1):
+        with one_thread():
             return self.inverse @ self.inverse
 
     @property
@@ -163,7 +163,7 @@ def _built(cells: int) -> OrderedAxis:
         )
     import scipy.linalg  # noqa: F401 - here, as no limit of threads holds for a library that is loaded within
 
-    with threadpool_limits(1):
+    with one_thread():
         root = _root(_searched(range_gram(cells)))
     root = (root + root.T) / 2.0
     root = (root + root[::-1, ::-1]) / 2.0  # ranges read backwards are ranges
@@ -181,7 +181,7 @@ def range_gram(cells: int) -> Matrix:
 def inverse(real: Matrix) -> Matrix:
     """Pseudo-inverse of a symmetric matrix of rank n - 1 whose rows add up to zero."""
     even = 1.0 / real.shape[0]
-    with threadpool_limits(1):
+    with one_thread():
         found: Matrix = np.linalg.inv(real + even) - even
     return found
 

@@ -10,14 +10,12 @@ The contract every implementation keeps:
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from blockveil.engine.answers import held_records
 from blockveil.engine.answers import progress as listener
@@ -26,6 +24,7 @@ from blockveil.engine.answers.graph import ExactGraph, TaskFailed
 from blockveil.engine.answers.value_cells import CountError
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.engine.records.product_threads import one_thread
 from blockveil.engine.records.quantiser import NotFiniteError
 from blockveil.pipeline.base.errors import BlockveilError, ComputeError, DataError, StoreUnreachable
 
@@ -146,14 +145,6 @@ class ThreadCompute:
     def __init__(self, threads: int = 2) -> None:
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads)  # of all sums: its threads end with this object
-        self._found: tuple[int, ThreadpoolController] | None = None
-
-    def _libraries(self) -> ThreadpoolController:
-        """Libraries of products in this process; to look for them takes as long as a small step of a training."""
-        modules = len(sys.modules)  # whatever brings a library is imported
-        if self._found is None or self._found[0] != modules:
-            self._found = modules, ThreadpoolController()
-        return self._found[1]
 
     def hold(self, graph: ExactGraph, progress: Progress) -> list[Any]:
         """Compute the tiles with threads."""
@@ -202,7 +193,7 @@ class ThreadCompute:
             # two small graphs in each step.
             graph = HighLevelGraph.merge(*(value.__dask_graph__() for value in values)).to_dict()
             keys = [value.key for value in values]
-            with self._libraries().limit(limits=1, user_api="blas"):  # tasks are parallel already
+            with one_thread("blas"):  # tasks are parallel already
                 if len(values) == 1 and len(graph) <= _IN_A_ROW:
                     return tuple(get(graph, keys))
                 return tuple(threaded.get(graph, keys, pool=self._pool))

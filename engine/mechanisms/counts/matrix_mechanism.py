@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Matrix, Vector
+from blockveil.engine.records.product_threads import one_thread
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.strategies import farthest_columns
 from blockveil.engine.workloads.expected_error import error_trace
@@ -106,7 +106,7 @@ class AxisStrategy:
         from scipy.linalg import qr, solve_triangular
 
         # One thread, so that another number of them does not change the last bits of what is published.
-        with threadpool_limits(1):
+        with one_thread():
             q, r = qr(self.real, mode="economic")
             found: Matrix = solve_triangular(r, q.T @ answers)
         return found

@@ -48,13 +48,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.mechanisms.counts.residual_sizes import MOST_SEARCHED, Agreements, LeastNoise, added, replaced
 from blockveil.engine.mechanisms.counts.residual_strategy import MOST_PATTERNS, ResidualStrategy
 from blockveil.engine.records.geometry import Matrix, Vector
+from blockveil.engine.records.product_threads import one_thread
 from blockveil.engine.workloads.marginal_tables import Axes, centred
 from blockveil.engine.workloads.ordered_axes import OrderedAxis, along_axis
 from blockveil.engine.workloads.range_variances import Shares, mean_shares, share_of
@@ -174,7 +174,7 @@ class RangeResiduals(ResidualStrategy):
         """See :class:`.strategy.Strategy`: exact least squares, whatever the sizes, as residuals are measured apart."""
         found = {}
         # One thread, so that another number of them does not change the last bits of what is published.
-        with threadpool_limits(1):
+        with one_thread():
             for axes, block, factor in zip(self.tables.sets, self.blocks, self.factors, strict=True):
                 values = answers[block].reshape(-1)[: self.tables.size(axes)].reshape(self.tables.shape(axes))
                 values = centred(values / factor)

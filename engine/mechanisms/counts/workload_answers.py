@@ -13,7 +13,6 @@ from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
@@ -32,6 +31,7 @@ from blockveil.engine.mechanisms.declaration import (
 from blockveil.engine.noise.additive import Measured, NoiseDesign, laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import Vector
+from blockveil.engine.records.product_threads import one_thread
 from blockveil.engine.sensitivity.problems import Counts, Problem
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
@@ -158,7 +158,7 @@ def _cached_search(workload: Workload, records: int) -> ProductStrategy:
 
 def _search(workload: Workload, records: int) -> ProductStrategy:
     # One thread: sums of another order could round to another strategy, and a strategy is part of the plan.
-    with threadpool_limits(1):
+    with one_thread():
         best = optimal_product(workload, _TOLERANCE)
         roots = best.rows.strategy, best.columns.strategy
         for bits in range(_BITS, 3, -1):
