@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import zarr
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.config import LoadedConfig, load_config
-from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger import Ledger, marks
 
 CANARY = 271828.182845904
 """A raw value that must never be seen outside the records."""
@@ -125,6 +132,41 @@ def prepare(folder: Path, *, budget: float = 3.0, values: Any = None, **config: 
     loaded = load_config(write_config(folder, **config))
     set_budget(loaded, budget)
     return loaded
+
+
+_made: dict[Callable[[Path], LoadedConfig], tuple[LoadedConfig, dict[str, bytes]]] = {}
+
+
+def made_once(folder: Path, make: Callable[[Path], LoadedConfig]) -> LoadedConfig:
+    """What a function makes in an empty folder, as it was when this process first asked for it; each has its own.
+
+    All are copies of one ledger, so what this account has seen of it goes back too. Noise and keys depend on the
+    function alone, and not on the test that comes first.
+
+    Parameters
+    ----------
+    folder
+        Where it is to be; it need not be there.
+    make
+        Gives the config that it wrote into a folder, of which nothing names the place.
+    """
+    if make not in _made:
+        place = Path(tempfile.mkdtemp(prefix="blockveil-made-"))
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
+        (place / "made").mkdir()
+        number = itertools.count()
+        with mock.patch(
+            "blockveil.pipeline.releases.keys.token_bytes",
+            lambda length: hashlib.sha256(f"{make.__module__} {next(number)}".encode()).digest()[:length],
+        ):
+            loaded = make(place / "made")
+        seen = marks.folder().glob(f"{Ledger(loaded.ledger_url).first()}.*")
+        _made[make] = loaded, {mark.name: mark.read_bytes() for mark in seen}
+    loaded, seen_of_it = _made[make]
+    shutil.copytree(loaded.base, folder, symlinks=True, dirs_exist_ok=True)
+    for name, content in seen_of_it.items():
+        (marks.folder() / name).write_bytes(content)
+    return load_config(folder / loaded.path.name)
 
 
 def whole(compute: Any, held: list[Any], cut: Any, plan: Any, handle: str, name: str) -> Any:

@@ -23,6 +23,7 @@ from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import write_report
 from blockveil.pipeline.study.replay import replay
 from blockveil.pipeline.verification.verified import verify
+from tests.house import support
 from tests.pipeline.releases.test_learning_stages import (
     EPSILON,
     VALUES,
@@ -47,12 +48,16 @@ def learned_from(loaded, night=NEXT):
     return None if earlier is None else earlier.release_id
 
 
+def one_night(folder):
+    loaded = learning(folder)
+    run(loaded)
+    return loaded
+
+
 @pytest.fixture
 def first(tmp_path):
     """Config of which one night was released."""
-    loaded = learning(tmp_path)
-    run(loaded)
-    return loaded
+    return support.made_once(tmp_path, one_night)
 
 
 @pytest.mark.parametrize("aim", ["correlation", "covariance"])

@@ -32,15 +32,17 @@ WHY = "the proof of its mechanism was wrong"
 pytestmark = pytest.mark.usefixtures("pictures_in_words")
 
 
-@pytest.fixture
-def people(tmp_path):
-    """A config with two released nights."""
-    folder = tmp_path / "configs"
-    folder.mkdir()
+def two_nights(folder):
     loaded = support.prepare(folder, budget=9.0)
     for night in NIGHTS:
         run(loaded, night)
     return loaded
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A config with two released nights."""
+    return support.made_once(tmp_path / "configs", two_nights)
 
 
 def run(loaded, night):

@@ -34,12 +34,16 @@ def without(text, *keys):
     return "".join(line for line in text.splitlines(keepends=True) if line.partition(" ")[0] not in keys)
 
 
-@pytest.fixture
-def people(tmp_path):
-    loaded = support.prepare(tmp_path, budget=9.0)
+def two_nights(folder):
+    loaded = support.prepare(folder, budget=9.0)
     for night in NIGHTS:
         run_release(make_plan(loaded, night), ThreadCompute(2), "test", lambda *_: None)
     return loaded
+
+
+@pytest.fixture
+def people(tmp_path):
+    return support.made_once(tmp_path, two_nights)
 
 
 def told(folder, text):

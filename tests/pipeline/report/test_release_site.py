@@ -6,6 +6,7 @@ import re
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -25,17 +26,25 @@ NIGHTS = date(2026, 11, 20), date(2026, 11, 21)
 TODAY = date(2026, 11, 22)
 
 
-@pytest.fixture
-def people(tmp_path, monkeypatch):
-    """A folder of one config with two released nights, of noise of known keys."""
-    keys = (NoiseKey(bytes([number]) * 32) for number in range(3))
-    monkeypatch.setattr(NoiseKey, "derive", classmethod(lambda *_: next(keys)))
-    folder = tmp_path / "configs"
-    folder.mkdir()
+def keys_of(*numbers):
+    """Patch that lets the next nights have noise of known keys."""
+    keys = (NoiseKey(bytes([number]) * 32) for number in numbers)
+    return mock.patch.object(NoiseKey, "derive", classmethod(lambda *_: next(keys)))
+
+
+def two_nights(folder):
     loaded = support.prepare(folder, budget=9.0)
-    for night in NIGHTS:
-        run_release(make_plan(loaded, night), ThreadCompute(2), "t", lambda *a: None)
+    with keys_of(0, 1):
+        for night in NIGHTS:
+            run_release(make_plan(loaded, night), ThreadCompute(2), "t", lambda *a: None)
     return loaded
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A folder of one config with two released nights, of noise of known keys."""
+    with keys_of(2):
+        yield support.made_once(tmp_path / "configs", two_nights)
 
 
 class Links(HTMLParser):
