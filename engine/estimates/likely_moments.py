@@ -26,7 +26,7 @@ import numpy as np
 
 from blockveil.engine.estimates.matrices import Estimate
 from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments, Statistic, cross_products
-from blockveil.engine.estimates.shrunk_spectrum import SpectrumNoise, shrunk_spectrum
+from blockveil.engine.estimates.shrunk_spectrum import SpectrumNoise, shrunk_spectra
 
 _OF_VALUE, _OF_ERROR = 1.2, 0.9
 
@@ -88,7 +88,7 @@ class LikelyMoments:
         values, vectors = np.linalg.eigh(cross_products(stack, moments.constant) / sides)
         found = []
         for factor in (_OF_VALUE, _OF_ERROR):
-            shrunk = np.stack([shrunk_spectrum(each, SpectrumNoise(factor * beside)) for each in values])
+            shrunk = shrunk_spectra(values, SpectrumNoise(factor * beside))
             products = (vectors * shrunk[:, None, :]) @ np.swapaxes(vectors, 1, 2) * sides
             found.append(_about_the_origin(stack, products) if moments.constant else products)
         return found[0], found[1]

@@ -30,6 +30,7 @@ Singer and Chandra, 2008 (eigenvalues of one sum).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,29 +141,46 @@ def shrunk_spectrum(values: Vector, noise: SpectrumNoise) -> Vector:
     -------
     By the order of ``values``, none negative, of the same sum unless those that stand out have more; shape (d,).
     """
-    found, left = values[::-1].copy(), np.arange(values.size, 0.0, -1.0)
+    found: Vector = shrunk_spectra(values[None], noise)[0]
+    return found
+
+
+def shrunk_spectra(values: Matrix, noise: SpectrumNoise | Sequence[SpectrumNoise]) -> Matrix:
+    """What becomes of the eigenvalues of several matrices, shape (matrices, d), with noise of one size or each its own.
+
+    Each row is what :func:`shrunk_spectrum` makes of it.
+    """
+    found, left = values[:, ::-1].copy(), np.arange(values.shape[1], 0.0, -1.0)
+    noises = [noise] if isinstance(noise, SpectrumNoise) else noise
+    edges = np.stack([each.edge(left) for each in noises])
+    squares = np.broadcast_to([[each.beside**2] for each in noises], (values.shape[0], 1))
     # Mean of all from each eigenvalue on; a truth without negative eigenvalues has no negative one.
-    means = np.maximum(np.cumsum(values)[::-1] / left, 0.0)
+    means = np.maximum(np.cumsum(values, axis=1)[:, ::-1] / left, 0.0)
     # The last one is its own mean, so that some eigenvalue is within.
-    outside = int(np.argmax(found <= means + noise.edge(left)))
-    above, seen = found[:outside] - means[outside], found[outside:]
-    variance, spread = noise.beside**2 * seen.size, float(np.var(seen))
-    found[:outside] = means[outside] + np.sqrt(np.maximum(above**2 - 4.0 * variance, 0.0))
-    share = max(0.0, 1.0 - variance / spread) if spread > 0.0 else 0.0
-    total = float(np.sum(values) - np.sum(found[:outside]))
-    found[outside:] = _of_one_sum(total / seen.size + share * (seen - float(np.mean(seen))), total)
-    return np.asarray(found[::-1])
+    outside = np.argmax(found <= means + edges, axis=1)
+    sums = np.sum(values, axis=1)
+    for number in np.unique(outside):
+        alike = np.nonzero(outside == number)[0]
+        some, mean = found[alike], means[alike, number, None]
+        above, seen = some[:, :number] - mean, some[:, number:]
+        variance, spread = squares[alike] * seen.shape[1], np.var(seen, axis=1, keepdims=True)
+        some[:, :number] = mean + np.sqrt(np.maximum(above**2 - 4.0 * variance, 0.0))
+        of_noise = np.divide(variance, spread, out=np.ones_like(spread), where=spread > 0.0)
+        share = np.maximum(0.0, 1.0 - of_noise)
+        total = (sums[alike] - np.sum(some[:, :number], axis=1))[:, None]
+        wanted = total / seen.shape[1] + share * (seen - np.mean(seen, axis=1, keepdims=True))
+        some[:, number:] = _of_one_sum(wanted, total)
+        found[alike] = some
+    return found[:, ::-1]
 
 
 def _deviation(design: NoiseDesign, row: int, column: int) -> float:
     return float(design.standard_deviations((row, row + 1), (column, column + 1))[0, 0])
 
 
-def _of_one_sum(values: Vector, total: float) -> Vector:
-    """The nearest vector to one that descends, of a sum and without negative entries; zero where the sum is none."""
-    if total <= 0.0:
-        return np.zeros_like(values)
-    lowered = (np.cumsum(values) - total) / np.arange(1.0, values.size + 1.0)
-    level = float(lowered[np.nonzero(values > lowered)[0][-1]])
-    found: Vector = np.maximum(values - level, 0.0)
-    return found
+def _of_one_sum(values: Matrix, total: Matrix) -> Matrix:
+    """The nearest vectors to those that descend, of a sum and without negative entries; zero where the sum is none."""
+    lowered = (np.cumsum(values, axis=1) - total) / np.arange(1.0, values.shape[1] + 1.0)
+    last = values.shape[1] - 1 - np.argmax((values > lowered)[:, ::-1], axis=1)
+    level = np.take_along_axis(lowered, last[:, None], axis=1)
+    return np.where(total > 0.0, np.maximum(values - level, 0.0), 0.0)

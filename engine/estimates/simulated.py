@@ -32,7 +32,7 @@ from blockveil.engine.estimates.shrunk_spectrum import (
     SpectrumNoise,
     noise_of_covariance,
     noise_of_moment,
-    shrunk_spectrum,
+    shrunk_spectra,
 )
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -128,7 +128,7 @@ def second_moment(
         return None
     with one_thread("blas"):
         noisy = stand_in + _noise(design, count)
-        return _compared(noisy, stand_in, coordinates, [noise_of_moment(design)] * count if shrinks else None)
+        return _compared(noisy, stand_in, coordinates, noise_of_moment(design) if shrinks else None)
 
 
 def covariance(
@@ -209,13 +209,16 @@ def _noise(design: NoiseDesign, count: int) -> NDArray[np.float64]:
 
 
 def _compared(
-    noisy: NDArray[np.float64], truth: Matrix, coordinates: Coordinates, noises: list[SpectrumNoise] | None
+    noisy: NDArray[np.float64],
+    truth: Matrix,
+    coordinates: Coordinates,
+    noises: SpectrumNoise | list[SpectrumNoise] | None,
 ) -> Simulated:
     raw, scaled = coordinates.to_raw(), coordinates.to_scaled()
     values, vectors = np.linalg.eigh(noisy)
     kept = np.maximum(values, 0.0)
     if noises is not None:
-        kept = np.stack([shrunk_spectrum(*pair) for pair in zip(values, noises, strict=True)])
+        kept = shrunk_spectra(values, noises)
     positive = (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     noise = _mapped(noisy - truth, scaled)
     return Simulated(

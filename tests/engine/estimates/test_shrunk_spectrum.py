@@ -13,6 +13,7 @@ from blockveil.engine.estimates.shrunk_spectrum import (
     noise_of_covariance,
     noise_of_moment,
     shrunk,
+    shrunk_spectra,
     shrunk_spectrum,
     suits,
 )
@@ -68,10 +69,10 @@ def test_without_noise_a_positive_semi_definite_matrix_stays_as_it_is(seed, d):
 def test_of_one_sum_there_is_no_nearer_vector_without_negative_entries(seed, d):
     rng = np.random.default_rng(seed)
     values, total = np.sort(rng.standard_normal(d))[::-1], rng.random() + 0.01
-    found = module._of_one_sum(values, total)
+    found = module._of_one_sum(values[None], np.array([[total]]))[0]
     assert np.all(found >= 0.0)
     assert found.sum() == pytest.approx(total, rel=1e-9)
-    assert not module._of_one_sum(values, -total).any()
+    assert not module._of_one_sum(values[None], np.array([[-total]])).any()
     for other in rng.dirichlet(np.ones(d), 50) * total:
         # The obtuse angle at a projection onto a convex set.
         assert (values - found) @ (other - found) <= 1e-9
@@ -121,6 +122,19 @@ def test_its_error_over_that_of_cutting_is_as_the_page_says(d, rank, strength, l
         for way, found in enumerate((nearest_psd(noisy)[0], shrunk(noisy, SpectrumNoise(1.0)))):
             sums[way] += np.sum((found - truth) ** 2)
     assert least <= np.sqrt(sums[1] / sums[0]) <= most
+
+
+@pytest.mark.parametrize("d", [1, 3, 10, 40])
+def test_of_many_matrices_each_becomes_what_it_becomes_alone_to_the_last_bit(d):
+    rng = np.random.default_rng(d)
+    values = np.sort(rng.normal(size=(60, d)) * rng.lognormal(0.0, 2.0, (60, d)), axis=1)
+    values[-3:] = [[0.0], [2.0], [-1.0]]
+    alike = SpectrumNoise(0.7)
+    own = [SpectrumNoise(*sizes) for sizes in rng.exponential([1.0, 5.0], (60, 2))]
+    for noise, noises in ((alike, [alike] * 60), (own, own)):
+        one_by_one = [shrunk_spectrum(each, of) for each, of in zip(values, noises, strict=True)]
+        assert np.array_equal(shrunk_spectra(values, noise), one_by_one)
+        assert np.min(one_by_one) >= 0.0
 
 
 def test_noise_along_the_mean_of_a_covariance_is_as_large_as_is_said():
