@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import hashlib
 import itertools
 import shutil
@@ -126,9 +127,25 @@ def set_budget(loaded: LoadedConfig, epsilon: float = 3.0, delta: float = 1e-5) 
     return ledger
 
 
+@functools.cache
+def _records_once() -> Path:
+    """The usual records, written once in a process."""
+    return write_records(_place_of_this_process(), records())
+
+
+def _place_of_this_process() -> Path:
+    place = Path(tempfile.mkdtemp(prefix="blockveil-made-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
 def prepare(folder: Path, *, budget: float = 3.0, values: Any = None, **config: Any) -> LoadedConfig:
     """Records, config and budget in a folder."""
-    write_records(folder, records() if values is None else values)
+    if values is None:
+        shutil.rmtree(folder / "records.zarr", ignore_errors=True)
+        shutil.copytree(_records_once(), folder / "records.zarr", copy_function=shutil.copyfile)
+    else:
+        write_records(folder, values)
     loaded = load_config(write_config(folder, **config))
     set_budget(loaded, budget)
     return loaded
@@ -151,15 +168,14 @@ def made_once(folder: Path, make: Callable[[Path], LoadedConfig]) -> LoadedConfi
         Gives the config that it wrote into a folder, of which nothing names the place.
     """
     if make not in _made:
-        place = Path(tempfile.mkdtemp(prefix="blockveil-made-"))
-        atexit.register(shutil.rmtree, place, ignore_errors=True)
-        (place / "made").mkdir()
+        place = _place_of_this_process() / "made"
+        place.mkdir()
         number = itertools.count()
         with mock.patch(
             "blockveil.pipeline.releases.keys.token_bytes",
             lambda length: hashlib.sha256(f"{make.__module__} {next(number)}".encode()).digest()[:length],
         ):
-            loaded = make(place / "made")
+            loaded = make(place)
         seen = marks.folder().glob(f"{Ledger(loaded.ledger_url).first()}.*")
         _made[make] = loaded, {mark.name: mark.read_bytes() for mark in seen}
     loaded, seen_of_it = _made[make]
