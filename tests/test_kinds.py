@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "pipeline" / "kinds"
 REGISTRY = ROOT / "pipeline" / "base" / "kinds.py"
 
-AT_MOST = {"files that import a kind": 19, "classes of kinds told apart": 29, "files that say a kind": 37}
+AT_MOST = {"files that import a kind": 19, "classes of kinds told apart": 24, "files that say a kind": 36}
 """What is left outside the folders; each number may only fall."""
 
 

@@ -20,6 +20,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
   it
 * :mod:`.plan_page`: What a run's page says of a plan before anything is read or spent
 * :mod:`.population`: Who the records are supposed to be, for display alone
+* :mod:`.preview`: What a kind of query says of the preview of its releases
 * :mod:`.rehearsal`: A preview: simulated records go the way of a release, in memory, with a key that is thrown away
 * :mod:`.rehearsal_picture`: The picture of a preview: the truth about simulated records beside their release
 * :mod:`.rhythm`: How often a config is released, as far as its folder says

@@ -7,7 +7,6 @@ simulated one stands for several: the exact answer of copies is a multiple of th
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers.graph import assembled
-from blockveil.engine.estimates.directions import positive
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -27,13 +25,10 @@ from blockveil.pipeline.accuracy.learned_answers import in_learned_shape
 from blockveil.pipeline.accuracy.levers import replanned
 from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
+from blockveil.pipeline.accuracy.preview import USUAL, Preview, Table
 from blockveil.pipeline.accuracy.simulated_records import simulated_records
-from blockveil.pipeline.kinds.counts.question import CellsQuestion
-from blockveil.pipeline.kinds.directions.question import DrawnDirections
 from blockveil.pipeline.kinds.gradients.question import course_of
 from blockveil.pipeline.kinds.gradients.training import Course
-from blockveil.pipeline.kinds.rows.question import RowsAnswer
-from blockveil.pipeline.kinds.totals.question import TotalsQuestion
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import additive
@@ -44,15 +39,11 @@ from blockveil.pipeline.sections.query_sections import OneShapeSection
 MOST_FEATURES = 150
 """Features of a preview; of wider matrices it is of the first ones."""
 
-MOST_CELLS = 2**18
-
 MOST_STEPS = 500
 
 _MOST_VALUES = 1_000_000
 _MOST_RECORDS = 200
 """Records of which a preview of a release of records is made."""
-
-Table = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,18 +138,25 @@ def rehearse(plan: Plan, supposed: Supposed, key: NoiseKey | None = None) -> Reh
     exact, released = _both(small, records, copies, key or NoiseKey.derive(secrets.token_bytes(32), b"a preview"))
     rows = simulated * copies
     noisy = small.answer.arrays(released, rows)
-    truth = _truth(small, exact, rows)
-    what, shown = _shown(small, truth, noisy)
+    preview = _preview(small)
+    truth = preview.truth(small, exact, rows)
+    shown = preview.shown(small, truth), preview.shown(small, noisy)
     covered, entries = _coverage(small, truth, noisy)
     sides = _sides(small, shown[0])
-    return Rehearsal(what, *sides, *shown, covered, entries, simulated, copies, supposed.correlation, left_out)
+    return Rehearsal(
+        preview.what(small), *sides, *shown, covered, entries, simulated, copies, supposed.correlation, left_out
+    )
+
+
+def _preview(plan: Plan) -> Preview:
+    return plan.config.kind.part("preview", USUAL)
 
 
 def _sized(plan: Plan) -> tuple[Plan | None, str]:
     """A plan that is small enough for a preview, and what it leaves out; no plan and the reason where there is none."""
-    if isinstance(plan.question, CellsQuestion):
-        cells = math.prod(plan.question.query.grid)
-        return (plan, "") if cells <= MOST_CELLS else (None, f"There is no preview of a grid of {cells:,} cells.")
+    too_large = _preview(plan).too_large(plan.question)
+    if too_large:
+        return None, too_large
     if plan.steps > MOST_STEPS:
         return None, f"There is no preview of {plan.steps:,} steps of training."
     query = plan.config.query
@@ -175,7 +173,7 @@ def _sized(plan: Plan) -> tuple[Plan | None, str]:
 
 def _numbers(plan: Plan, rows: int) -> tuple[int, int]:
     """How many records are simulated, and for how many each stands; together hardly fewer than are supposed."""
-    if isinstance(plan.answer, RowsAnswer):
+    if _preview(plan).by_record:
         return min(rows, _MOST_RECORDS), 1
     copies = -(-rows * len(plan.columns) // _MOST_VALUES)
     return rows // copies, copies
@@ -216,53 +214,6 @@ def _trained(
     return exact, released
 
 
-def _truth(plan: Plan, exact: NDArray[np.int64], rows: int) -> ReleaseArrays:
-    """The arrays of a release of the same records without noise, as far as they are known."""
-    noise = plan.design.additive
-    if noise is not None:
-        return plan.answer.arrays(noise.rounded(exact), rows)
-    if isinstance(plan.answer, DrawnDirections):
-        vectors = np.linalg.eigh(exact.astype(np.float64))[1][:, ::-1]
-        return {"directions": (positive(vectors[:, : plan.answer.design.count]), ())}
-    return {"counts": (exact.astype(np.float64), ())}
-
-
-def _shown(plan: Plan, truth: ReleaseArrays, noisy: ReleaseArrays) -> tuple[str, tuple[Table, Table]]:
-    """What is shown, and both matrices; a covariance or second moment as a correlation."""
-    name = plan.answer.matrix
-    if isinstance(plan.question, TotalsQuestion):  # a total has its own unit
-        return "mean from the origin, in half widths", (
-            _half_widths(plan.question, truth),
-            _half_widths(plan.question, noisy),
-        )
-    shape = plan.answer.shape if isinstance(plan.question, CellsQuestion) else None
-    tables = [_two_axes(np.asarray(arrays[name][0], dtype=np.float64), shape) for arrays in (truth, noisy)]
-    if name in ("covariance", "second_moment"):
-        about = "correlation" if name == "covariance" else "correlation about the origin"
-        return about, (_correlation(tables[0]), _correlation(tables[1]))
-    return name.replace("_", " "), (tables[0], tables[1])
-
-
-def _half_widths(question: TotalsQuestion, arrays: ReleaseArrays) -> Table:
-    """Means, which have a unit each, as shares of the width of their bounds; one row."""
-    box = question.coordinates
-    return np.asarray((np.asarray(arrays["mean"][0]) - box.origin) / box.scale)[None]
-
-
-def _two_axes(values: Table, shape: tuple[int, int] | None) -> Table:
-    if shape is not None:
-        return values.reshape(shape)
-    return values if values.ndim == 2 else values.reshape(1, -1)
-
-
-def _correlation(matrix: Table) -> Table:
-    """Entries over the roots of both diagonal ones; not a number where one of these is not positive."""
-    own = np.diagonal(matrix)
-    with np.errstate(invalid="ignore"):
-        size = np.sqrt(np.where(own > 0.0, own, np.nan))
-    return np.asarray(matrix / np.outer(size, size))
-
-
 def _coverage(plan: Plan, truth: ReleaseArrays, noisy: ReleaseArrays) -> tuple[int, int]:
     """How many distinct numbers have the truth in their 95 % interval, and how many there are."""
     matrix, design = plan.answer.matrix, plan.design.additive
@@ -273,7 +224,7 @@ def _coverage(plan: Plan, truth: ReleaseArrays, noisy: ReleaseArrays) -> tuple[i
         if name not in noisy:
             continue
         # Means and covariances add up several noises; entries of other matrices have one each.
-        reach = INTERVAL if matrix in ("covariance", "totals") else interval_of_an_entry(design)
+        reach = INTERVAL if _preview(plan).adds_up_noise else interval_of_an_entry(design)
         values, exact, deviation = (
             np.asarray(each, dtype=np.float64)
             for each in (noisy[name][0], truth[name][0], noisy[f"{name}_standard_deviation"][0])
