@@ -9,7 +9,7 @@ squared feature, so that corners decide.
 
 Covariances, and boxes of bounds ``i^-1/2``, have less symmetry; what is best for them is not known. A table has the
 squared error of ``shaped-gaussian`` over that of what ``auto`` takes, and that over a bound
-(``engine/mechanisms/gaussian_bound.py``, ``engine/mechanisms/covariance_bound.py``).
+(``engine/mechanisms/gaussian_bound.py``, ``engine/sensitivity/covariance_bound.py``).
 
 Run ``python -m benchmarks.box_moments``. Squared error of what ``auto`` takes, and of isotropic noise, over that least,
 at equal guarantee; and of isotropic noise over what ``auto`` takes under replace-one. A second table has the root mean

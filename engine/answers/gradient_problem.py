@@ -49,6 +49,8 @@ class GradientProblem(OuterProducts):
     """
 
     query: ClassVar[str] = "gradients"
+    composed: ClassVar[bool] = True
+    changes_in_balls: ClassVar[bool] = True
     steps: int = field(default=1, kw_only=True)
     batches: Batches | None = field(default=None, kw_only=True)
 
@@ -59,6 +61,11 @@ class GradientProblem(OuterProducts):
         if isinstance(self.batches, FixedBatches) and not 1 <= self.batches.band <= min(self.batches.count, self.steps):
             # Columns of the band that one record is in would share rows.
             raise CannotCalibrate("noise cancels over as many steps as there are batches at most; lower band")
+
+    @property
+    def one_ball(self) -> bool:
+        """Whether all that a record changes is one matrix within the ball: of one step over all records."""
+        return self.steps == 1 and self.batches is None
 
     @property
     def sampling(self) -> Sampling | None:

@@ -14,9 +14,16 @@ from blockveil.engine.estimates.cells import cell_deviations, workload_error
 from blockveil.engine.estimates.error_bounds import expected_spectral_norm, subspace_error_by_rows, total_variance
 from blockveil.engine.guarantees.calibration import CannotCalibrate, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.abilities import (
+    about_count,
+    constants,
+    moment,
+    places,
+    ranges_asked,
+    workload,
+)
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
 from blockveil.engine.mechanisms.counts.range_errors import range_errors
-from blockveil.engine.mechanisms.covariance_bound import least_products
 from blockveil.engine.mechanisms.directions.bingham import expected_sine_distance
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
 from blockveil.engine.mechanisms.gaussian_bound import least_total
@@ -25,15 +32,7 @@ from blockveil.engine.mechanisms.registry import declarations
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.noise.design import Design
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import (
-    Counts,
-    Histograms,
-    Marginals,
-    Problem,
-    SecondMoment,
-    Totals,
-    constants,
-)
+from blockveil.engine.sensitivity.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -75,14 +74,16 @@ class Metric:
     @value.register
     def _added(self, design: NoiseDesign, problem: Problem) -> float:
         if self.kind == "workload":
-            if not isinstance(problem, Counts) or not problem.workload:
+            asked = workload(problem)
+            if not asked:
                 raise NotApplicable("no workload is declared; declare query.workload, or minimise another error")
-            return workload_error(problem.workload, design)
+            return workload_error(asked, design)
         if self.kind == "psd":
             return positive_error(problem, _units(problem, self.importance)[0], design)
-        if isinstance(problem, Marginals) and problem.tables.ordered and self.kind not in ("spectral", "subspace"):
+        tables = ranges_asked(problem)
+        if tables is not None and self.kind not in ("spectral", "subspace"):
             # Along ordered axes ranges are asked for, which together weigh as much as the cells.
-            return float(range_errors(problem.tables, design) @ problem.tables.cells_of_each)
+            return float(range_errors(tables, design) @ tables.cells_of_each)
         if design.strategy is not None or self._by_bin(problem):
             return self._estimated(problem, design)
         if self.kind == "subspace":
@@ -96,7 +97,7 @@ class Metric:
 
     def _by_bin(self, problem: Problem) -> bool:
         """Whether places without a bin are left out."""
-        return isinstance(problem, Histograms) and self.kind not in ("spectral", "subspace")
+        return places(problem) is not None and self.kind not in ("spectral", "subspace")
 
     def _estimated(self, problem: Problem, design: NoiseDesign) -> float:
         """Expected error of counts of cells or bins, also where they follow from a strategy by least squares."""
@@ -105,8 +106,9 @@ class Metric:
         weights = Importance("relative-error") if self.kind == "relative" else self.importance
         rows, columns = weights.weights(problem)
         errors = cell_deviations(design) ** 2
-        if isinstance(problem, Histograms):
-            errors = np.where(problem.there, errors, 0.0)
+        there = places(problem)
+        if there is not None:
+            errors = np.where(there, errors, 0.0)
         return float(rows @ errors @ columns)
 
     def _subspace(self, problem: Problem, design: NoiseDesign, constant: int) -> float:
@@ -145,12 +147,12 @@ class Metric:
             return None
         weights = Importance("relative-error") if self.kind == "relative" else self.importance
         units, square = _units(problem, weights), gaussian_mu(guarantee.epsilon, guarantee.delta) ** 2
-        if type(problem) is SecondMoment and problem.augmented:
+        if moment(problem) and constants(problem) == (1, 1):
             noise = None if design is None else design.additive
             if noise is None or not noise.gaussian:
                 return None
             known = noise.standard_deviations((0, 1), (0, noise.width))[0] ** 2 * square
-            found = least_products(problem, units[0][1:], float(known[0]), known[1:])
+            found = problem.least_products(units[0][1:], float(known[0]), known[1:])
         else:
             found = least_total(problem, *units)
         return None if found is None else found / square
@@ -171,7 +173,7 @@ def _units(problem: Problem, weights: Importance) -> tuple[Vector, Vector]:
     for side, constant, weight in zip((rows, columns), constants(problem), weights.weights(problem), strict=True):
         side[:constant] = 0.0  # the count and the sums of a covariance
         side[constant:] *= np.sqrt(weight)
-    if isinstance(problem, Totals) and problem.counted:  # a mean is off by the count's noise too
+    if about_count(problem):  # a mean is off by the count's noise too
         columns[0] = sqrt(problem.count_weight(weights.weights(problem)[1]))
     return rows, columns
 
@@ -214,19 +216,19 @@ _FIRST = (
 """Mechanisms in the order of a comparison: of equal errors the first wins, and mechanisms not named here come last."""
 
 
-def proven(metric: Metric, query: str | None = None) -> Sequence[Mechanism | Exponential]:
+def proven(metric: Metric, problem: Problem | None = None) -> Sequence[Mechanism | Exponential]:
     """All proven mechanisms that could be best or are published as rivals, with the parameters that suit a metric.
 
     Parameters
     ----------
     metric
         What "least error" means.
-    query
-        Kind of problem, for what is compared for it alone; None for all kinds.
+    problem
+        For which they are compared; None for those of all problems.
     """
     order = {name: place for place, name in enumerate(_FIRST)}
     listed = sorted(declarations(), key=lambda each: order.get(each.name, len(order)))
-    compared = [each for each in listed if not each.tried_for or query is None or query in each.tried_for]
+    compared = [each for each in listed if problem is None or each.tried_for(problem)]
     return tuple(mechanism for each in compared for mechanism in each.tried(metric.importance))
 
 
@@ -269,7 +271,7 @@ def compare(
     """
     fit: list[tuple[float, Candidate, Mechanism | Exponential, NoiseDesign | DirectionsDesign]] = []
     unfit: list[Candidate] = []
-    for mechanism in proven(metric, getattr(problem, "compared_as", problem.query)):
+    for mechanism in proven(metric, problem):
         try:
             design: NoiseDesign | DirectionsDesign = mechanism.design(problem, guarantee)
             check(design)

@@ -29,13 +29,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.abilities import compared_diagonal, constants, own_diagonal
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
 from blockveil.engine.mechanisms.gaussian import least_noise
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.moment_diagonal import MOST_FEATURES, most_gain
-from blockveil.engine.sensitivity.problems import Problem, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.spread import Diagonal
 
 _MOST_SHARED, _SLACK = 3, 1.01
@@ -59,8 +60,7 @@ class BoxDiagonal:
 
 
 def _check(problem: Problem) -> None:
-    # Problems that are built on second moments have sensitivities of their own, which know no such diagonal.
-    if type(problem) is not SecondMoment or problem.augmented or problem.body not in (Body.CUBE, Body.HALF_CUBE):
+    if not own_diagonal(problem) or constants(problem) != (0, 0):
         raise NotApplicable(
             "noise with a diagonal of its own is for second moments of records in a box; choose shaped-gaussian"
         )
@@ -128,7 +128,7 @@ DECLARED = (
         mechanism=BoxDiagonal,
         form="Less noise on the diagonal of a second moment in a box.",
         tried=lambda _: (BoxDiagonal(),),
-        tried_for=("second moment in a box", "second moment in an uneven box"),
+        tried_for=lambda problem: compared_diagonal(problem) and constants(problem) == (0, 0),
         audited=(BoxDiagonal(),),
     ),
 )

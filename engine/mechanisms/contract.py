@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.abilities import constants
 from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import Problem, constants
+from blockveil.engine.sensitivity.problems import Problem
 
 
 class Status(StrEnum):

@@ -12,6 +12,7 @@ from typing import Any
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, Status
+from blockveil.engine.sensitivity.problems import Problem
 
 BOTH = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
 _SUMS = ("second-moment", "principal-directions", "rows", "outer-products", "gradients")
@@ -155,8 +156,9 @@ class MechanismDeclaration:
     tried
         What ``auto`` compares, for an error that is to be small; nothing where the expected error depends on records.
     tried_for
-        Queries for which ``auto`` compares it; all where none is named. A plan holds the table of the comparison, so a
-        mechanism that is new and for few queries leaves the tables, and the digests, of the others as they were.
+        Whether ``auto`` compares it for a problem; for all problems where nothing is said. A plan holds the table of
+        the comparison, so a mechanism that is new and for few problems leaves the tables, and the digests, of the
+        others as they were.
     audited
         For independent additive noise: the mechanism with parameters that suit every problem, and further ones.
     audited_along_directions
@@ -171,7 +173,7 @@ class MechanismDeclaration:
     parameters: tuple[Parameter, ...] = ()
     build: Callable[..., Any] | None = None
     tried: Callable[[Importance], Sequence[Any]] = lambda _: ()
-    tried_for: tuple[str, ...] = ()
+    tried_for: Callable[[Problem], bool] = lambda _: True
     audited: tuple[Mechanism, ...] = ()
     audited_along_directions: Mechanism | None = None
     audit_cases: str = ""

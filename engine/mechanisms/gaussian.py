@@ -23,14 +23,20 @@ the isotropic case.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.calibration import CannotCalibrate
-from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.abilities import (
+    bodies,
+    change_by_column,
+    composed,
+    constants,
+    led_by_constants,
+    norms_apart,
+)
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status, free_units
 from blockveil.engine.mechanisms.declaration import (
     AIM_MEANING,
@@ -45,12 +51,11 @@ from blockveil.engine.noise.additive import Measured, NoiseDesign, add_noise
 from blockveil.engine.noise.banded import banded_design
 from blockveil.engine.noise.sampled_noise import sampled_design
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
-from blockveil.engine.sensitivity.problems import Counts, OuterProducts, Problem, Rows, SecondMoment, Totals
-from blockveil.engine.sensitivity.reach import largest_l2, uncapped
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.spread import Spread
 from blockveil.engine.shapes.box_noise import box_with_ball_variances
 
-__all__ = ["CannotCalibrate", "Gaussian", "NoiseDesign", "ShapedGaussian", "add_noise", "calibrate"]
+__all__ = ["CannotCalibrate", "Gaussian", "NoiseDesign", "ShapedGaussian", "add_noise"]
 
 _ABSOLUTE = Importance("absolute-error")
 
@@ -122,22 +127,16 @@ def shaped_spread(problem: Problem, importance: Importance) -> Spread:
             'choose "relative-error"'
         )
     sides = zip(free_units(problem), importance.weights(problem), bodies(problem), strict=True)
-    rows, columns = (_optimal(units, weights, body, _norms(problem)) for units, weights, body in sides)
+    rows, columns = (_optimal(units, weights, body, norms_apart(problem)) for units, weights, body in sides)
     return spread_of(problem, rows, following_widths(problem, columns, 0.5), importance)
-
-
-def _norms(problem: Problem) -> float:
-    """Norms by which two records without negative entries differ where both are in the answer's change, else one."""
-    # Two of them differ by up to sqrt(2) norms; all other changes scale with one norm.
-    replaced = isinstance(problem, Rows) or (isinstance(problem, Totals) and not problem.counted)
-    return sqrt(2.0) if replaced and uncapped(getattr(problem, "body", Body.CUBE)) is Body.HALF_CUBE else 1.0
 
 
 def following_widths(problem: Problem, columns: Vector, power: float) -> Vector:
     """Spread of a box's coordinates, times a power of what one record changes in each of their sums; else as it is."""
-    if not isinstance(problem, Totals) or not isinstance(problem.body, Body):
+    change = change_by_column(problem)
+    if change is None:
         return columns
-    return columns * (problem.change / np.max(problem.change)) ** power
+    return columns * (change / np.max(change)) ** power
 
 
 def answer_itself(problem: Problem, spread: Spread) -> Measured:
@@ -153,57 +152,13 @@ def least_noise(problem: Problem, spread: Spread, guarantee: ApproxDP) -> NoiseD
     CannotCalibrate
         See :func:`.additive.gaussian_design`.
     """
-    if isinstance(problem, GradientProblem) and problem.sampling is not None:
+    if composed(problem) and problem.sampling is not None:
         step = problem.l2_of_a_step(spread)
         return sampled_design(spread, step, problem.scaling, guarantee, problem.sampling)
-    if isinstance(problem, GradientProblem) and problem.band is not None:
+    if composed(problem) and problem.band is not None:
         moved, band = problem.l2_of_the_band(spread, problem.band), problem.band
         return banded_design(spread, moved, problem.scaling, guarantee, band, problem.patterns)
     return answer_itself(problem, spread).design(guarantee)
-
-
-def calibrate(
-    body: Body, weights: Vector, constant_weight: float, guarantee: ApproxDP, neighbours: Neighbours, largest: int
-) -> NoiseDesign:
-    """Least noise on a second moment whose coordinates have these weights (inverse squared spreads).
-
-    Parameters
-    ----------
-    body
-        Set of admissible coordinates.
-    weights
-        Positive, shape (d,).
-    constant_weight
-        Weight of the constant coordinate; 0 where there is none.
-    guarantee
-        The asked loss.
-    neighbours
-        Neighbouring relation.
-    largest
-        K, the integer that stands for coordinate one.
-
-    Raises
-    ------
-    CannotCalibrate
-        delta is too small for the sampler's distance at this epsilon and size, or the noise leaves the exact range.
-    """
-    augmented = constant_weight > 0
-    everything = np.concatenate([[constant_weight], weights]) if augmented else weights
-    problem = SecondMoment(body, np.ones(weights.size), neighbours, largest, 2**62 // largest**2, augmented)
-    spread = everything**-0.5
-    return least_noise(problem, problem.spread(spread, spread), guarantee)
-
-
-def bodies(problem: Problem) -> tuple[AnyBody, AnyBody]:
-    """Set of admissible coordinates by row and by column of the answer; a cube where the side is free."""
-    match problem:
-        case OuterProducts():
-            return problem.left, problem.right
-        case Counts():
-            return Body.CUBE, Body.CUBE
-        case SecondMoment():
-            return problem.body, problem.body
-    return Body.CUBE, getattr(problem, "body", Body.CUBE)
 
 
 def spread_of(
@@ -222,23 +177,11 @@ def spread_of(
     norm
         In which the sensitivity is measured: 2 for Gaussian noise, 1 for Laplace noise.
     """
-    if isinstance(problem, SecondMoment) and problem.augmented:
-        rows = columns = _with_constant(problem.body, rows)
-    if isinstance(problem, Totals) and problem.counted:
-        columns = problem.with_count(columns, importance.weights(problem)[1], norm)
-    return problem.spread(rows, columns)
-
-
-def _with_constant(body: AnyBody, spread: Vector) -> Vector:
-    weights = spread**-2.0
-    if isinstance(body, CappedBox):
-        total = largest_l2(body, spread) ** 2
-    else:
-        total = float(np.max(weights) if body is Body.BALL else np.sum(weights))
-    # The share that balances noise of sums against noise of products for records as far out as the shape allows.
-    constant = 1.0 / (1.0 + np.sqrt(spread.size))
-    found: Vector = np.concatenate([[constant], weights / total * (1.0 - constant)]) ** -0.5
-    return found
+    if constants(problem) == (0, 0):
+        return problem.spread(rows, columns)
+    if not led_by_constants(problem):
+        raise NotApplicable("noise of the count that leads this answer is not known; choose another query")
+    return problem.spread(*problem.with_constants(rows, columns, importance.weights(problem)[1], norm))
 
 
 def _optimal(units: Vector, importance: Vector, body: AnyBody, norms: float) -> Vector:

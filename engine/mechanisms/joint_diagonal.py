@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.abilities import MomentProblem, compared_diagonal, constants, own_diagonal
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import (
     AIM_MEANING,
@@ -38,10 +39,10 @@ from blockveil.engine.mechanisms.declaration import (
 )
 from blockveil.engine.mechanisms.gaussian import least_noise, shaped_spread
 from blockveil.engine.noise.additive import NoiseDesign
-from blockveil.engine.records.geometry import Body, Vector
+from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.diagonal_sizes import JoinedCount, added_square
 from blockveil.engine.sensitivity.moment_diagonal import MOST_FEATURES
-from blockveil.engine.sensitivity.problems import Problem, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.spread import Diagonal
 
 _SLACK, _CORNERS, _ROUNDS, _TRIED = 1.003, 1024, 12, 24
@@ -82,15 +83,13 @@ class JointDiagonal:
         return {"importance": self.importance.parameters()}
 
 
-def _checked(problem: Problem) -> SecondMoment:
-    # Problems that are built on second moments have sensitivities of their own, which know no such diagonal.
-    boxed = type(problem) is SecondMoment and problem.augmented and problem.body in (Body.CUBE, Body.HALF_CUBE)
-    if not boxed or problem.neighbours is not Neighbours.ADD_REMOVE:
+def _checked(problem: Problem) -> MomentProblem:
+    counted = constants(problem) == (1, 1)
+    if not own_diagonal(problem) or not counted or problem.neighbours is not Neighbours.ADD_REMOVE:
         raise NotApplicable(
             "noise that count and diagonal have in common is for covariances of records in a box under add-remove; "
             "choose shaped-diagonal"
         )
-    assert isinstance(problem, SecondMoment)  # noqa: S101 - for the type checker
     if not 2 <= problem.scale.size <= MOST_FEATURES:
         raise NotApplicable(
             f"noise with a diagonal of its own is for 2 to {MOST_FEATURES} features; choose shaped-gaussian"
@@ -235,7 +234,7 @@ DECLARED = (
         parameters=(Parameter("optimise_for", ErrorAim(), AIM_MEANING),),
         build=lambda optimise_for: JointDiagonal(optimise_for),
         tried=lambda aim: tuple(map(JointDiagonal, (aim, Importance("relative-error"), Importance("absolute-error")))),
-        tried_for=("covariance in a box",),
+        tried_for=lambda problem: compared_diagonal(problem) and constants(problem) == (1, 1),
         audited=(JointDiagonal(Importance("relative-error")),),
     ),
 )

@@ -31,17 +31,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.abilities import InBalls, OneRow, in_balls, one_row
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
 from blockveil.engine.noise import ball_noise, cube_noise
 from blockveil.engine.noise.additive import NoiseDesign, k_norm_design
 from blockveil.engine.noise.ball_noise import BallNoise
 from blockveil.engine.noise.cube_noise import CubeNoise
-from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import Problem, Rows
-from blockveil.engine.sensitivity.reach import uncapped
+from blockveil.engine.sensitivity.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -52,9 +50,9 @@ class KNorm:
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """By the largest entry for records in a box, by the length for gradients; exact."""
-        if isinstance(problem, Rows):
+        if one_row(problem):
             return _of_rows(problem, guarantee)
-        if isinstance(problem, GradientProblem):
+        if in_balls(problem):
             return _of_gradient(problem, guarantee)
         raise NotApplicable("K-norm noise is for records in a box and for short gradients; choose laplace")
 
@@ -63,22 +61,22 @@ class KNorm:
         return {}
 
 
-def _of_rows(problem: Rows, guarantee: ApproxDP) -> NoiseDesign:
-    if uncapped(problem.body) is Body.BALL or type(problem) is not Rows:
+def _of_rows(problem: OneRow, guarantee: ApproxDP) -> NoiseDesign:
+    widths = problem.row_widths
+    if widths is None:
         raise NotApplicable("K-norm noise of records needs bounds of each feature; choose laplace or shaped-gaussian")
-    d = problem.scale.size
+    d = widths.size
     if not 2 <= d <= cube_noise.MOST_ENTRIES:
         raise NotApplicable(
             f"K-norm noise of records is for 2 to {cube_noise.MOST_ENTRIES} features; choose laplace or shaped-gaussian"
         )
-    widths = np.ones(d) if problem.ends is None else problem.ends[1] - problem.ends[0]
-    spread = problem.spread(np.ones(problem.rows), widths / np.max(widths))
+    spread = problem.spread(np.ones(problem.shape[0]), widths / np.max(widths))
     return k_norm_design(spread, problem.largest_entry(spread), problem.scaling, guarantee, CubeNoise(d))
 
 
-def _of_gradient(problem: GradientProblem, guarantee: ApproxDP) -> NoiseDesign:
+def _of_gradient(problem: InBalls, guarantee: ApproxDP) -> NoiseDesign:
     rows, columns = problem.shape
-    if problem.steps != 1 or problem.batches is not None or not 2 <= rows * columns <= ball_noise.MOST_ENTRIES:
+    if not problem.one_ball or not 2 <= rows * columns <= ball_noise.MOST_ENTRIES:
         raise NotApplicable(
             f"K-norm noise of gradients is for one step of 2 to {ball_noise.MOST_ENTRIES} weights; choose gaussian"
         )
@@ -112,7 +110,7 @@ DECLARED = (
         mechanism=KNorm,
         form="Noise by the norm of what one record may change: a pure epsilon, for few features.",
         tried=lambda _: (KNorm(),),
-        tried_for=("rows", "gradients"),
+        tried_for=lambda problem: one_row(problem) or in_balls(problem),
         audit_cases="blockveil.engine.audit.k_norm_cases:k_norm_cases",
     ),
 )

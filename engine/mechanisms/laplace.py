@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.abilities import bodies, whole_numbers
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status, free_units
 from blockveil.engine.mechanisms.declaration import (
     AIM_MEANING,
@@ -26,11 +27,11 @@ from blockveil.engine.mechanisms.declaration import (
     MechanismDeclaration,
     Parameter,
 )
-from blockveil.engine.mechanisms.gaussian import bodies, following_widths, spread_of
+from blockveil.engine.mechanisms.gaussian import following_widths, spread_of
 from blockveil.engine.noise.additive import NoiseDesign, integer_laplace_design, laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import AnyBody, Body, Vector
-from blockveil.engine.sensitivity.problems import Counts, Histograms, Marginals, Problem
+from blockveil.engine.sensitivity.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class IntegerLaplace:
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Noise of rate epsilon over the largest change, exactly."""
-        if not isinstance(problem, Counts | Histograms | Marginals):
+        if not whole_numbers(problem):
             raise NotApplicable("whole-number noise is for counts; choose laplace for other queries")
         even = problem.spread(np.ones(problem.shape[0]), np.ones(problem.shape[1]))
         return integer_laplace_design(even, problem.l1(even), problem.scaling, guarantee)

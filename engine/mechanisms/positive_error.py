@@ -24,10 +24,11 @@ import numpy as np
 
 from blockveil.engine.estimates.postprocessing import nearest_psd
 from blockveil.engine.estimates.shrunk_spectrum import SpectrumNoise, shrunk, suits
+from blockveil.engine.mechanisms.abilities import MomentProblem, constants, positive_version
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Body, Matrix, Vector
-from blockveil.engine.sensitivity.problems import Problem, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
 
 MOST_FEATURES = 256
 """Most features for which versions are simulated."""
@@ -52,9 +53,9 @@ def positive_error(problem: Problem, units: Vector, design: NoiseDesign) -> floa
     NotApplicable
         No such version is published, or there are more than :data:`MOST_FEATURES` features.
     """
-    if type(problem) is not SecondMoment or design.strategy is not None:
+    if not positive_version(problem) or design.strategy is not None:
         raise NotApplicable("only covariances and second moments have a positive semi-definite version")
-    lead = int(problem.augmented)
+    lead = constants(problem)[0]
     d = problem.shape[0] - lead
     if not 2 <= d <= MOST_FEATURES:
         raise NotApplicable(f"positive semi-definite versions are simulated for 2 to {MOST_FEATURES} features")
@@ -70,7 +71,7 @@ def positive_error(problem: Problem, units: Vector, design: NoiseDesign) -> floa
     return float(f"{np.mean(errors):.3g}")
 
 
-def _truths(problem: SecondMoment, d: int) -> Iterator[Matrix]:
+def _truths(problem: MomentProblem, d: int) -> Iterator[Matrix]:
     """Public second moments in coordinates."""
     largest = 1.0 if problem.body in (Body.CUBE, Body.HALF_CUBE) else 1.0 / d
     axes = np.linalg.qr(np.random.default_rng(d).standard_normal((d, d)))[0]

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.abilities import MomentProblem, compared_diagonal, constants, own_diagonal
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import (
     AIM_MEANING,
@@ -39,7 +40,7 @@ from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.sensitivity.diagonal_sizes import added_square, free_gain
 from blockveil.engine.sensitivity.moment_diagonal import MOST_FEATURES
-from blockveil.engine.sensitivity.problems import Problem, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.spread import Diagonal
 
 _MOST_SHARED, _SLACK, _FEW_CASES = 3, 1.01, 1024
@@ -65,7 +66,7 @@ class ShapedDiagonal:
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Least noise of these sizes."""
         moment = _checked(problem)
-        lead, spread = int(moment.augmented), shaped_spread(moment, self.importance)
+        lead, spread = constants(moment)[0], shaped_spread(moment, self.importance)
         rows = spread.rows / np.min(spread.rows[lead:])
         if np.ptp(rows[lead:]) < 1e-9:  # the same but for rounding
             rows[lead:] = 1.0
@@ -78,9 +79,8 @@ class ShapedDiagonal:
         return {"importance": self.importance.parameters()}
 
 
-def _checked(problem: Problem) -> SecondMoment:
-    # Problems that are built on second moments have sensitivities of their own, which know no such diagonal.
-    if type(problem) is not SecondMoment or problem.body not in (Body.CUBE, Body.HALF_CUBE):
+def _checked(problem: Problem) -> MomentProblem:
+    if not own_diagonal(problem):
         raise NotApplicable(
             "noise that follows a box with a diagonal of its own is for second moments and covariances of records in "
             "a box; choose shaped-gaussian"
@@ -150,6 +150,11 @@ def _searched(features: tuple[float, ...], units: tuple[float, ...], constant: f
     return Diagonal(chosen, numbers, power, lead)
 
 
+def _compared(problem: Problem) -> bool:
+    """For covariances, and where features do not count equally: for others :mod:`.box_diagonal` is compared."""
+    return compared_diagonal(problem) and (constants(problem) == (1, 1) or float(np.ptp(problem.scale)) != 0.0)
+
+
 DECLARED = (
     MechanismDeclaration(
         entry=CatalogueEntry(
@@ -181,7 +186,7 @@ DECLARED = (
         parameters=(Parameter("optimise_for", ErrorAim(), AIM_MEANING),),
         build=lambda optimise_for: ShapedDiagonal(optimise_for),
         tried=lambda aim: tuple(map(ShapedDiagonal, (aim, Importance("relative-error"), Importance("absolute-error")))),
-        tried_for=("covariance in a box", "second moment in an uneven box"),
+        tried_for=_compared,
         audited=(ShapedDiagonal(Importance("relative-error")),),
     ),
 )

@@ -34,6 +34,8 @@ class Counts:
     """
 
     query: ClassVar[str] = "counts"
+    whole_numbers: ClassVar[bool] = True
+    one_cell: ClassVar[bool] = True
     cells: tuple[int, int]
     neighbours: Neighbours
     rows_at_most: int
@@ -82,6 +84,15 @@ class Counts:
         even = float(np.ptp(spread.rows)) == 0.0 and float(np.ptp(spread.columns)) == 0.0
         value = factor / spread.least
         return Sensitivity(value * _ROUND_UP, value if even or factor == 1.0 else 1.0 / spread.least)
+
+    def root_bound(self, rows: Vector, columns: Vector) -> float | None:
+        """See :mod:`.root_bounds`; None where no bound is known."""
+        cells = rows.size * columns.size
+        if self.neighbours is Neighbours.ADD_REMOVE or cells == 1:
+            return float(np.sum(rows)) * float(np.sum(columns)) / sqrt(cells)
+        even = float(np.ptp(rows)) == 0.0 and float(np.ptp(columns)) == 0.0
+        # The mean of (e_i - e_j)(e_i - e_j)' is 2 / (N - 1) on vectors of sum zero.
+        return sqrt(2.0 * (cells - 1.0)) * float(rows[0] * columns[0]) if even else None
 
     def largest_norm(self) -> float:
         """All records in one cell."""

@@ -46,6 +46,8 @@ class Histograms:
     """
 
     query: ClassVar[str] = "column-histograms"
+    whole_numbers: ClassVar[bool] = True
+    one_bin_of_each_column: ClassVar[bool] = True
     sizes: tuple[int, ...]
     neighbours: Neighbours
     rows_at_most: int

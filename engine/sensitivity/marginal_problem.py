@@ -41,6 +41,8 @@ class Marginals:
     """
 
     query: ClassVar[str] = "marginals"
+    whole_numbers: ClassVar[bool] = True
+    one_cell_of_each_table: ClassVar[bool] = True
     tables: MarginalTables
     neighbours: Neighbours
     rows_at_most: int
@@ -69,6 +71,11 @@ class Marginals:
     def scaling(self) -> Scaling:
         """Counts are integers as they are."""
         return Scaling(1, self.rows_at_most)
+
+    @property
+    def ranges_asked(self) -> MarginalTables | None:
+        """The tables, where axes are ordered: along these ranges of cells are asked for."""
+        return self.tables if self.tables.ordered else None
 
     @property
     def _changing(self) -> int:

@@ -26,9 +26,11 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.box_moments import replaced_in_box
 from blockveil.engine.sensitivity.box_products import Ends, over, replaced_triangle, tighter
+from blockveil.engine.sensitivity.covariance_bound import least_products
 from blockveil.engine.sensitivity.diagonal_sizes import JoinedCount, added_sensitivity, replaced_bound
 from blockveil.engine.sensitivity.moment_diagonal import MOST_FEATURES, box_sensitivity, most_gain
 from blockveil.engine.sensitivity.reach import capped_second_moment, largest_l1, largest_l2, uncapped
+from blockveil.engine.sensitivity.root_bounds import moment_root
 from blockveil.engine.sensitivity.second_moment import Sensitivity, second_moment_sensitivity
 from blockveil.engine.sensitivity.spread import Diagonal, Scaling, Spread
 
@@ -65,6 +67,7 @@ class SecondMoment:
     """
 
     query: ClassVar[str] = "second-moment"
+    sum_of_squares: ClassVar[bool] = True
     body: AnyBody
     scale: Vector
     neighbours: Neighbours
@@ -96,6 +99,43 @@ class SecondMoment:
         """Sums of products of two integers."""
         return Scaling(self.largest**2, self.rows_at_most * self.largest**2)
 
+    @property
+    def constants(self) -> tuple[int, int]:
+        """The count leads rows and columns of a covariance."""
+        return int(self.augmented), int(self.augmented)
+
+    def bodies(self) -> tuple[AnyBody, AnyBody]:
+        """Rows and columns are features."""
+        return self.body, self.body
+
+    @property
+    def own_diagonal(self) -> bool:
+        """Whether noise with a diagonal of its own has a proof: where records fill a box."""
+        # Problems that are built on second moments have sensitivities of their own, which know no such diagonal.
+        return type(self) is SecondMoment and self.body in (Body.CUBE, Body.HALF_CUBE)
+
+    @property
+    def positive_version(self) -> bool:
+        """Whether a positive semi-definite version is published: of second moments and covariances themselves."""
+        return type(self) is SecondMoment
+
+    def with_constants(self, rows: Vector, columns: Vector, importance: Vector, norm: int) -> tuple[Vector, Vector]:
+        """Spread with the constant coordinate in front, whose share suits sums and products alike."""
+        weights = rows**-2.0
+        if isinstance(self.body, CappedBox):
+            total = largest_l2(self.body, rows) ** 2
+        else:
+            total = float(np.max(weights) if self.body is Body.BALL else np.sum(weights))
+        # The share that balances noise of sums against noise of products for records as far out as the shape allows.
+        constant = 1.0 / (1.0 + np.sqrt(rows.size))
+        found: Vector = np.concatenate([[constant], weights / total * (1.0 - constant)]) ** -0.5
+        return found, found
+
+    def record_length(self, spread: Spread) -> float:
+        """Largest length of a record in units of the spread: its square is what one more record adds to the answer."""
+        found: float = max(replace(self, neighbours=Neighbours.ADD_REMOVE).l2(spread).bound, 0.0) ** 0.5
+        return found
+
     def spread(self, rows: Vector, columns: Vector) -> Spread:
         """Symmetric noise."""
         if rows.shape != columns.shape or rows.size != self.shape[0] or not np.array_equal(rows, columns):
@@ -103,14 +143,10 @@ class SecondMoment:
         return Spread(rows, columns, True, rows.size * (rows.size + 1) // 2)
 
     @property
-    def compared_as(self) -> str:
-        """Kind of problem for what ``auto`` compares: a plain second moment in a box has noise that others have not."""
-        plain = type(self) is SecondMoment and self.body in (Body.CUBE, Body.HALF_CUBE)
-        if not plain or not self.augmented:
-            even = float(np.ptp(self.scale)) == 0.0
-            return f"second moment in {'a' if even else 'an uneven'} box" if plain else self.query
+    def compared_diagonal(self) -> bool:
+        """Whether ``auto`` compares such noise: for a covariance if its relation and features have a proof."""
         known = self.neighbours is Neighbours.ADD_REMOVE or self.body is Body.CUBE
-        return "covariance in a box" if known and 2 <= self.scale.size <= MOST_FEATURES else self.query
+        return self.own_diagonal and (not self.augmented or (known and 2 <= self.scale.size <= MOST_FEATURES))
 
     def l2(self, spread: Spread) -> Sensitivity:
         """See :mod:`.second_moment`; for a diagonal that is not isometric :mod:`.moment_diagonal`."""
@@ -134,7 +170,7 @@ class SecondMoment:
 
     def _with_diagonal(self, spread: Spread, diagonal: Diagonal) -> Sensitivity:
         """L2 in the norm of noise whose diagonal has a size of its own."""
-        if self.compared_as == self.query or not isinstance(self.body, Body) or self.scale.size > MOST_FEATURES:
+        if not self.compared_diagonal or not isinstance(self.body, Body) or self.scale.size > MOST_FEATURES:
             raise CannotCalibrate("noise with a diagonal of its own is for second moments of records in a box")
         replaced, rows = self.neighbours is Neighbours.REPLACE_ONE, self._reached(spread.rows)
         beyond, reached_alike = replaced and diagonal.gain > most_gain(self.shape[0]), float(np.ptp(rows)) == 0.0
@@ -217,6 +253,19 @@ class SecondMoment:
             bound = within if within < bound * (1.0 - 5e-13) else bound
         # Moving a record from the far end to the origin attains what adding it does, less its constant entry.
         return Sensitivity(bound, max(attained - first**2, 0.0))
+
+    def root_bound(self, rows: Vector, columns: Vector) -> float | None:
+        """See :mod:`.root_bounds`; None where no bound is known."""
+        # Of a covariance the total variance leaves out the count and the sums, which it needs: its bound would say
+        # little.
+        if type(self) is not SecondMoment or self.augmented:
+            return None
+        return moment_root(self.body, rows, self.largest, self.neighbours, even=self.even)
+
+    def least_products(self, units: Vector, count: float, sums: Vector) -> float | None:
+        """Least total variance of a covariance's products; see :func:`.covariance_bound.least_products`."""
+        known = type(self) is SecondMoment and self.augmented and self.body is Body.CUBE and self.even
+        return least_products(self.neighbours, units, count, sums) if known else None
 
     def largest_norm(self) -> float:
         """``rows_at_most * sup |v|^2``."""

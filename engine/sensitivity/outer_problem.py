@@ -21,6 +21,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, Vector
 from blockveil.engine.sensitivity.box_products import Ends, over, replaced_products, tighter
 from blockveil.engine.sensitivity.reach import check_few, largest_l1, largest_l2, uncapped
+from blockveil.engine.sensitivity.root_bounds import extent
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
@@ -84,6 +85,10 @@ class OuterProducts:
         """Sums of products of two integers."""
         return Scaling(self.largest**2, self.rows_at_most * self.largest**2)
 
+    def bodies(self) -> tuple[AnyBody, AnyBody]:
+        """Of a and of b."""
+        return self.left, self.right
+
     def spread(self, rows: Vector, columns: Vector) -> Spread:
         """Noise by row and by column."""
         if (rows.size, columns.size) != self.shape:
@@ -118,6 +123,15 @@ class OuterProducts:
         # Entries of one sign differ by no more than the largest of them, and are furthest apart where none meet.
         cubes = largest(Body.HALF_CUBE, rows) * largest(Body.HALF_CUBE, columns)
         return Sensitivity(min(cubes, disjoint * norm) * _ROUND_UP, norm)
+
+    def root_bound(self, rows: Vector, columns: Vector) -> float | None:
+        """See :mod:`.root_bounds`; None where no bound is known."""
+        left, right = extent(self.left, rows), extent(self.right, columns)
+        # Which gradients there are depends on the weights of a model.
+        if type(self) is not OuterProducts or left is None or right is None or not self.even:
+            return None
+        # a b' becomes -a b', where records are replaced.
+        return left * right * (1.0 if self.neighbours is Neighbours.ADD_REMOVE else 2.0)
 
     def largest_norm(self) -> float:
         """``rows_at_most sup |a| |b|``."""

@@ -23,6 +23,7 @@ class PrincipalDirections(SecondMoment):
     """
 
     query: ClassVar[str] = "principal-directions"
+    leading_directions: ClassVar[bool] = True
     directions: int
 
     def __post_init__(self) -> None:

@@ -49,7 +49,6 @@ __all__ = [
     "Rows",
     "SecondMoment",
     "Totals",
-    "constants",
 ]
 
 
@@ -89,11 +88,3 @@ class Problem(Protocol):
 
     def largest_norm(self) -> float:
         """Largest Frobenius norm of the answer itself, in coordinates, for any admissible data set."""
-
-
-def constants(problem: Problem) -> tuple[int, int]:
-    """How many constant coordinates, which stand for the count, lead the rows and the columns of an answer."""
-    if isinstance(problem, Totals):
-        return 0, int(problem.counted)
-    both = int(getattr(problem, "augmented", False))
-    return both, both

@@ -19,7 +19,7 @@ import numpy as np
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.records.geometry import AnyBody, Body, Vector
+from blockveil.engine.records.geometry import AnyBody, Body, CappedBox, Vector
 from blockveil.engine.sensitivity.box_products import Ends, tighter
 from blockveil.engine.sensitivity.reach import (
     check_few,
@@ -31,7 +31,9 @@ from blockveil.engine.sensitivity.reach import (
     widest_l1,
     widest_l2,
 )
+from blockveil.engine.sensitivity.root_bounds import differences
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.sensitivity.shaped_bounds import within_ball
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 _ROUND_UP = 1.0 + 1e-13
@@ -50,6 +52,8 @@ class Rows:
     """
 
     query: ClassVar[str] = "rows"
+    features_axis: ClassVar[int] = 1
+    changes_one_row: ClassVar[bool] = True
     body: AnyBody
     scale: Vector
     neighbours: Neighbours
@@ -85,6 +89,24 @@ class Rows:
     def scaling(self) -> Scaling:
         """Single integers."""
         return Scaling(self.largest, self.largest)
+
+    def bodies(self) -> tuple[AnyBody, AnyBody]:
+        """Any row may be the one that changes; columns are features."""
+        return Body.CUBE, self.body
+
+    @property
+    def norms_apart(self) -> float:
+        """Norms by which two records without negative entries differ, as both are in the answer's change; else one."""
+        # Two of them differ by up to sqrt(2) norms; all other changes scale with one norm.
+        return sqrt(2.0) if uncapped(self.body) is Body.HALF_CUBE else 1.0
+
+    @property
+    def row_widths(self) -> Vector | None:
+        """Width of each feature over that of one of reach one, shape (d,); None where features have no bounds."""
+        # Records along directions fill no box of these coordinates.
+        if uncapped(self.body) is Body.BALL or type(self) is not Rows:
+            return None
+        return np.ones(self.scale.size) if self.ends is None else self.ends[1] - self.ends[0]
 
     def spread(self, rows: Vector, columns: Vector) -> Spread:
         """Noise by feature; each record gets the same."""
@@ -131,6 +153,16 @@ class Rows:
         least = float(np.min(spread.rows))
         across = widest.attained if self.even or uncapped(self.body) is not Body.CUBE else largest / _ROUND_UP
         return Sensitivity(widest.bound / least * _ROUND_UP, across / least)
+
+    def root_bound(self, rows: Vector, columns: Vector) -> float | None:
+        """See :mod:`.root_bounds`; None where no bound is known."""
+        if isinstance(self.body, CappedBox):
+            sizes = within_ball(self.body, columns, self.largest) if self.even else None
+            side = None if sizes is None else 2.0 * float(np.sum(sizes))
+        else:
+            side = differences(self.body, self.ends, columns, even=self.even)
+        # Any of the n rows may be the one that changes: C has 1 / n of a row's in each.
+        return None if side is None else float(np.sum(rows)) / sqrt(rows.size) * side
 
     def largest_norm(self) -> float:
         """``sqrt(rows) sup |v|``."""

@@ -34,6 +34,7 @@ import numpy as np
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import AnyBody, Body, Vector
 from blockveil.engine.sensitivity.reach import check_few, largest_l1, largest_l2, uncapped, wider_l1, wider_l2
+from blockveil.engine.sensitivity.root_bounds import differences
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
@@ -64,6 +65,7 @@ class Totals:
     """
 
     query: ClassVar[str] = "totals"
+    features_axis: ClassVar[None] = None
     body: AnyBody
     scale: Vector
     neighbours: Neighbours
@@ -110,6 +112,30 @@ class Totals:
             return self.widths
         return np.full(self.scale.size, 1.0 if uncapped(self.body) is Body.HALF_CUBE else 2.0)
 
+    @property
+    def constants(self) -> tuple[int, int]:
+        """The count leads the columns, where it is asked for."""
+        return 0, int(self.counted)
+
+    @property
+    def about_count(self) -> bool:
+        """Whether a mean is off by the noise of the count too."""
+        return self.counted
+
+    def bodies(self) -> tuple[AnyBody, AnyBody]:
+        """One row; columns are features."""
+        return Body.CUBE, self.body
+
+    @property
+    def norms_apart(self) -> float:
+        """As for :class:`.rows_problem.Rows`, where the sums change by the difference of two records."""
+        return sqrt(2.0) if not self.counted and uncapped(self.body) is Body.HALF_CUBE else 1.0
+
+    @property
+    def change_by_column(self) -> Vector | None:
+        """Of a box, the largest change of each sum; None within a ball, where sums do not change independently."""
+        return self.change if isinstance(self.body, Body) else None
+
     def spread(self, rows: Vector, columns: Vector) -> Spread:
         """Noise by column; all of them may change at once."""
         if (rows.size, columns.size) != self.shape:
@@ -137,6 +163,17 @@ class Totals:
         """Spread of the sums over what each feature of a box reaches: |v_i / r_i| <= reach_i / r_i, all at once."""
         return sizes if self.reach is None or not isinstance(self.body, Body) else sizes / self.reach
 
+    def root_bound(self, rows: Vector, columns: Vector) -> float | None:
+        """See :mod:`.root_bounds`; None where no bound is known."""
+        units = float(rows[0]) * columns
+        if not self.counted:
+            ends = None if self.widths is None else (np.zeros(self.scale.size), self.widths)
+            return differences(self.body, ends, units, even=False)
+        if self.body is Body.BALL:
+            return float(units[0]) + sqrt(float(np.sum(units[1:] ** 2)))
+        reached = self.widths is not None and bool(np.all(self.widths == 2.0))
+        return float(np.sum(units)) if self.body is Body.CUBE and reached else None
+
     def largest_norm(self) -> float:
         """``rows_at_most sup |(1, v)|``."""
         return self.rows_at_most * hypot(float(self.counted), largest_l2(self.body, np.ones(self.scale.size)))
@@ -150,6 +187,10 @@ class Totals:
             Of each column for squared error in raw units, positive, shape (d,).
         """
         return largest_l2(self.body, 1.0 / (np.sqrt(importance) * self.scale)) ** 2
+
+    def with_constants(self, rows: Vector, columns: Vector, importance: Vector, norm: int) -> tuple[Vector, Vector]:
+        """Spread with the count in front of the columns; see :meth:`with_count`."""
+        return rows, self.with_count(columns, importance, norm)
 
     def with_count(self, columns: Vector, importance: Vector, norm: int) -> Vector:
         """Spread with the count in front, whose share of the sensitivity makes the worst error least; see the module.

@@ -24,13 +24,13 @@ from blockveil.engine.audit.mutants import (
 )
 from blockveil.engine.guarantees.calibration import gaussian_delta, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours, PureDP
-from blockveil.engine.mechanisms.gaussian import calibrate
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.study.r1smg import published
 from blockveil.engine.study.r1smg_profile import correct_variance, true_delta
+from blockveil.testing.moment_noise import calibrate
 
 DELTA = 1e-5
 LARGEST = 2**15 - 1

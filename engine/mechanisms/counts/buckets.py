@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
+from blockveil.engine.mechanisms.abilities import OneCell, one_cell
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.counts.dawa import Partitioner, bucket_counts, hilbert_order
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration, Parameter, RealBetween
@@ -35,7 +36,7 @@ from blockveil.engine.noise.design import Block, Released
 from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 from blockveil.engine.records.geometry import Matrix
-from blockveil.engine.sensitivity.problems import Counts, Problem
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.workloads.kronecker import rows_of
 from blockveil.engine.workloads.workload import Kronecker
 
@@ -257,7 +258,7 @@ class Dawa:
         CannotCalibrate
             A rate leaves the range of the sampler, costs could leave int64, or delta is below the samplers' distance.
         """
-        if not isinstance(problem, Counts) or problem.cells == (1, 1):
+        if not one_cell(problem) or problem.cells == (1, 1):
             raise NotApplicable("buckets are for counts of at least two cells; choose another mechanism")
         if problem.axes > 2:
             raise NotApplicable(
@@ -287,7 +288,7 @@ class Dawa:
         return {"partition_share": self.partition_share}
 
 
-def _partitioner(problem: Counts, first: Fraction, second: float) -> tuple[Partitioner, DiscreteLaplace]:
+def _partitioner(problem: OneCell, first: Fraction, second: float) -> tuple[Partitioner, DiscreteLaplace]:
     """Step 1 at a loss: the finest unit whose rate the sampler has."""
     size = problem.cells[0] * problem.cells[1]
     longest = min(_LONGEST, 1 << (size.bit_length() - 1))

@@ -13,11 +13,12 @@ import numpy as np
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.abilities import one_bin_of_each_column
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.counts.histogram_strategy import HistogramStrategy
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
 from blockveil.engine.noise.additive import Measured, NoiseDesign
-from blockveil.engine.sensitivity.problems import Histograms, Problem
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 
@@ -29,7 +30,7 @@ class HistogramResiduals:
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Noise of a size for each column, for what totals differ in, and for the sum of all."""
-        if not isinstance(problem, Histograms):
+        if not one_bin_of_each_column(problem):
             raise NotApplicable('these are for histograms; declare a query of kind "column-histograms"')
         try:
             strategy = HistogramStrategy(problem.sizes, problem.rows_at_most, problem.last)
@@ -75,7 +76,7 @@ DECLARED = (
         mechanism=HistogramResiduals,
         form="Gaussian noise on histograms, less where columns have few or different numbers of bins.",
         tried=lambda _: (HistogramResiduals(),),
-        tried_for=("column-histograms",),
+        tried_for=one_bin_of_each_column,
         audited=(HistogramResiduals(),),
     ),
 )

@@ -13,12 +13,13 @@ import numpy as np
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.abilities import one_cell_of_each_table
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.counts.range_residuals import RangeResiduals
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
 from blockveil.engine.noise.additive import Measured, NoiseDesign
-from blockveil.engine.sensitivity.problems import Marginals, Problem
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 
@@ -34,7 +35,7 @@ class ResidualNoise:
 
     def measured(self, problem: Problem, weight: int = 1) -> Measured:
         """The residuals; ``weight`` is what a record may count, where it may count several times."""
-        if not isinstance(problem, Marginals):
+        if not one_cell_of_each_table(problem):
             raise NotApplicable('residuals are for tables of counts; declare a query of kind "marginals"')
         try:
             kind = RangeResiduals if problem.tables.ordered else ResidualStrategy
@@ -82,7 +83,7 @@ DECLARED = (
         mechanism=ResidualNoise,
         form="Gaussian noise on the residuals of the declared tables, which then agree with each other.",
         tried=lambda _: (ResidualNoise(),),
-        tried_for=("marginals",),
+        tried_for=one_cell_of_each_table,
         audited=(ResidualNoise(),),
     ),
 )

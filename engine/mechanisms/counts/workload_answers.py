@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.abilities import OneCell, one_cell
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.counts.hierarchy import Tree
 from blockveil.engine.mechanisms.counts.matrix_mechanism import AxisStrategy, ProductStrategy
@@ -32,7 +33,7 @@ from blockveil.engine.noise.additive import Measured, NoiseDesign, laplace_desig
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.records.product_threads import one_thread
-from blockveil.engine.sensitivity.problems import Counts, Problem
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 from blockveil.engine.workloads.workload import Explicit, Workload
@@ -131,13 +132,13 @@ def _l1(levels: Vector, changing: int) -> Sensitivity:
     return Sensitivity(value * _ROUND_UP, value)
 
 
-def _counts(problem: Problem) -> Counts:
-    if isinstance(problem, Counts) and problem.axes > 2:
+def _counts(problem: Problem) -> OneCell:
+    if one_cell(problem) and problem.axes > 2:
         raise NotApplicable(
             f"a strategy is for grids of one or two axes, and this one has {problem.axes}; choose gaussian or "
             "discrete-laplace"
         )
-    if not isinstance(problem, Counts) or not problem.workload:
+    if not one_cell(problem) or not problem.workload:
         raise NotApplicable("a strategy is for a workload of counts; declare query.workload")
     if problem.cells == (1, 1):
         raise NotApplicable("a grid of one cell has nothing to sum; choose discrete-laplace or gaussian")

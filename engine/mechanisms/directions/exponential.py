@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
+from blockveil.engine.mechanisms.abilities import leading_directions
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
 from blockveil.engine.mechanisms.directions.exact_bingham import (
@@ -40,7 +41,6 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.exact_matrix import complement, identity, integers
 from blockveil.engine.noise.exact_random import KeyBits
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 from blockveil.engine.sensitivity.problems import Problem
 
 _BASIS_BITS = 80
@@ -161,7 +161,7 @@ class Exponential:
         CannotCalibrate
             The exponent could leave the range of the proof, or delta is below the sampler's distance.
         """
-        if not isinstance(problem, PrincipalDirections):
+        if not leading_directions(problem):
             raise NotApplicable('it draws directions, no matrix; choose query kind "principal-directions"')
         if problem.body is not Body.BALL or float(np.ptp(problem.scale)) > 0.0:
             raise NotApplicable("its theorem bounds the length of a record; declare a ball")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.mechanisms.abilities import bodies, constants, features_axis
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import (
     ADDITIVE,
@@ -18,11 +19,11 @@ from blockveil.engine.mechanisms.declaration import (
     Parameter,
     PrecisionShares,
 )
-from blockveil.engine.mechanisms.gaussian import bodies, least_noise
+from blockveil.engine.mechanisms.gaussian import least_noise
 from blockveil.engine.mechanisms.published import mvg, mvg_allocation, mvg_limits
 from blockveil.engine.noise.additive import NoiseDesign, gaussian_design, usable_mu
 from blockveil.engine.records.geometry import Body, Vector
-from blockveil.engine.sensitivity.problems import Problem, Rows, SecondMoment, Totals
+from blockveil.engine.sensitivity.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -94,23 +95,24 @@ class Mvg:
         return gaussian_design(spread, problem.l2(spread), problem.scaling, guarantee, 1.0)
 
     def _spread(self, problem: Problem, guarantee: ApproxDP) -> Any:
-        if getattr(problem, "augmented", False):
+        if constants(problem)[0]:
             raise NotApplicable('the published mechanism has no count and mean; choose query kind "second-moment"')
-        if isinstance(problem, Totals):
+        axis = features_axis(problem)
+        if axis is None:
             raise NotApplicable("the published mechanism is for a matrix of many rows; choose gaussian for totals")
-        theorem, features = mvg_limits.Theorem(self.theorem), problem.shape[1 if isinstance(problem, Rows) else 0]
+        theorem, features = mvg_limits.Theorem(self.theorem), problem.shape[axis]
         limit = mvg_limits.precision_limit(
             _public_facts(problem), guarantee.epsilon, guarantee.delta, theorem, mvg_limits.Zeta(self.zeta)
         )
         shares = self.allocation.shares(features, usable_mu(guarantee, 0.0) ** 2)
-        if isinstance(problem, SecondMoment):
+        if problem.symmetric:
             deviation = np.sqrt(mvg.equimodal(limit, shares).row_variances)
             return problem.spread(deviation, deviation)
         # Algorithm 1 shares the budget between the rows of its answer; records are columns there.
-        others = problem.shape[0 if isinstance(problem, Rows) else 1]
+        others = problem.shape[1 - axis]
         deviation = np.sqrt(mvg.unimodal(limit, shares, others).row_variances)
         even = np.ones(others)
-        return problem.spread(even, deviation) if isinstance(problem, Rows) else problem.spread(deviation, even)
+        return problem.spread(even, deviation) if axis == 1 else problem.spread(deviation, even)
 
     def parameters(self) -> dict[str, Any]:
         """Theorem, zeta and allocation."""
@@ -132,14 +134,14 @@ class ExactMvg:
 
     def design(self, problem: Problem, guarantee: ApproxDP) -> NoiseDesign:
         """Least noise whose precisions are in the allocation's proportions."""
-        if getattr(problem, "augmented", False) or not isinstance(problem, Rows | SecondMoment):
+        if constants(problem)[0] or not (problem.symmetric or features_axis(problem) == 1):
             raise NotApplicable("the exact budget is that of rows and second moments; choose one of these queries")
         if Body.BALL in bodies(problem):
             raise NotApplicable("the exact budget is that of a box; choose shaped-gaussian for a ball or an ellipsoid")
         shares = self.allocation.shares(problem.shape[1], usable_mu(guarantee, 0.0) ** 2)
         with np.errstate(divide="ignore"):
             deviation = shares**-0.5
-        rows = deviation if isinstance(problem, SecondMoment) else np.ones(problem.shape[0])
+        rows = deviation if problem.symmetric else np.ones(problem.shape[0])
         return least_noise(problem, problem.spread(rows, deviation), guarantee)
 
     def parameters(self) -> dict[str, Any]:

@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.mechanisms.abilities import constants, moment
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
 from blockveil.engine.mechanisms.gaussian import even_spread
 from blockveil.engine.mechanisms.published import subspace
 from blockveil.engine.noise.additive import NoiseDesign, gaussian_design
-from blockveil.engine.sensitivity.problems import Problem, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
 
 Published = Callable[[int, float, ApproxDP, Neighbours], subspace.MomentNoise]
 
@@ -63,14 +64,12 @@ class ModSulq:
 
 
 def _design(problem: Problem, guarantee: ApproxDP, published: Published) -> NoiseDesign:
-    if not isinstance(problem, SecondMoment) or problem.augmented:
+    if not moment(problem) or constants(problem) != (0, 0):
         raise NotApplicable('the published noise is for second moments; choose query kind "second-moment"')
     if problem.shape[0] < 2:
         raise NotApplicable("a subspace needs at least two features; choose gaussian")
     even = even_spread(problem)
-    # Largest squared length of a record in units of the spread: what one more record adds to the answer.
-    radius = max(replace(problem, neighbours=Neighbours.ADD_REMOVE).l2(even).bound, 0.0) ** 0.5
-    noise = published(problem.shape[0], radius, guarantee, problem.neighbours)
+    noise = published(problem.shape[0], problem.record_length(even), guarantee, problem.neighbours)
     spread = replace(even, unscaled=True)
     return gaussian_design(spread, problem.l2(spread), problem.scaling, guarantee, noise.standard_deviation)
 

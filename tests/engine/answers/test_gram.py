@@ -22,11 +22,11 @@ from blockveil.engine.answers.float_sums import FloatTileSum
 from blockveil.engine.answers.graph import TaskFailed, assembled, exact_graph, noisy_graph
 from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
-from blockveil.engine.mechanisms.gaussian import calibrate
 from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
+from blockveil.testing.moment_noise import calibrate
 
 ROWS, FEATURES = 3001, 37
 RECORDS = np.random.default_rng(8).standard_normal((ROWS, FEATURES)) * 2.0

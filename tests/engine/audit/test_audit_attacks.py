@@ -24,11 +24,11 @@ from blockveil.engine.audit.mutants import (
 from blockveil.engine.audit.subjects import Additive, BlackBox, visible_claim
 from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_delta
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours, PureDP
-from blockveil.engine.mechanisms.gaussian import calibrate
 from blockveil.engine.noise.discrete_gaussian import GRID_TWO_LEVEL, NoiseKey
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import Ball, Body, Box
 from blockveil.engine.records.quantiser import Quantiser
+from blockveil.testing.moment_noise import calibrate
 
 ALPHA = 1e-9
 CLAIM = ApproxDP(1.0, 1e-5)

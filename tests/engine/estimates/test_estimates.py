@@ -6,10 +6,11 @@ import pytest
 from blockveil.engine.answers import gram
 from blockveil.engine.estimates import matrices
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
-from blockveil.engine.mechanisms.gaussian import add_noise, calibrate
+from blockveil.engine.mechanisms.gaussian import add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey, noise_block
 from blockveil.engine.records.geometry import Ball, Body, Box, Ellipsoid
 from blockveil.engine.records.quantiser import Quantiser
+from blockveil.testing.moment_noise import calibrate
 
 MATRIX = np.array([[4.0, 1.5, 0.2], [1.5, 1.0, 0.1], [0.2, 0.1, 9.0]])
 GEOMETRIES = {

@@ -7,9 +7,7 @@ import pytest
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.mechanisms.auto import Metric, compare
-from blockveil.engine.mechanisms.covariance_bound import least_products
 from blockveil.engine.mechanisms.gaussian_bound import least_total
-from blockveil.engine.mechanisms.shaped_bounds import within_ball
 from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.engine.sensitivity.problems import (
     Counts,
@@ -20,6 +18,7 @@ from blockveil.engine.sensitivity.problems import (
     SecondMoment,
     Totals,
 )
+from blockveil.engine.sensitivity.shaped_bounds import within_ball
 from blockveil.engine.shapes.duality import least_covariance
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 
@@ -141,7 +140,7 @@ def test_the_bound_of_a_covariance_is_below_noise_that_is_best_at_some_price_of_
         assert not rows[:d].any()
         pairs = units[rows[d:] - 1] * units[columns[d:] - 1]
         products = float(units**4 @ variances[1 : d + 1] + pairs**2 @ beside)
-        found = least_products(problem, units, float(variances[0]), sums)
+        found = problem.least_products(units, float(variances[0]), sums)
         assert 0.3 * products <= found <= products * (1 + 1e-9)
 
 

@@ -11,7 +11,7 @@ from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.engine.records.geometry import Ball, Body, Box, Ellipsoid
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity.problems import Totals, constants
+from blockveil.engine.sensitivity.problems import Totals
 
 ADD, REPLACE = Neighbours
 K = 2**19 - 1
@@ -143,8 +143,8 @@ def test_the_share_for_equal_features_is_that_of_a_covariance(features, body):
 def test_the_count_is_one_column_in_front_where_it_is_private():
     assert asked(SHAPES["even"], ADD).shape == (1, 3)
     assert asked(SHAPES["even"], REPLACE).shape == (1, 2)
-    assert constants(asked(SHAPES["even"], ADD)) == (0, 1)
-    assert constants(asked(SHAPES["even"], REPLACE)) == (0, 0)
+    assert asked(SHAPES["even"], ADD).constants == (0, 1)
+    assert asked(SHAPES["even"], REPLACE).constants == (0, 0)
     assert asked(SHAPES["even"], ADD).largest_norm() == pytest.approx(10 * np.sqrt(3.0))
 
 

@@ -23,8 +23,7 @@ from math import sqrt
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.records.geometry import Body, Matrix, Vector
-from blockveil.engine.sensitivity.problems import SecondMoment
+from blockveil.engine.records.geometry import Matrix, Vector
 
 _DOWN = 1.0 - 1e-9
 _SHARES = tuple(float(share) for share in np.linspace(0.0, 1.0, 9))
@@ -33,13 +32,13 @@ _STEPS = (1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125)
 _EXACT = 48
 
 
-def least_products(problem: SecondMoment, units: Vector, count: float, sums: Vector) -> float | None:
+def least_products(neighbours: Neighbours, units: Vector, count: float, sums: Vector) -> float | None:
     """Total variance of products at a loss of one; over mu squared at a loss of mu.
 
     Parameters
     ----------
-    problem
-        A covariance.
+    neighbours
+        Neighbouring relation of a covariance of records that reach both ends of a cube.
     units
         Raw units of each feature times the root of its importance, shape (d,).
     count, sums
@@ -47,15 +46,16 @@ def least_products(problem: SecondMoment, units: Vector, count: float, sums: Vec
 
     Returns
     -------
-    None where no bound is known: in balls, in boxes of one sign or uneven about their origin, and for one feature.
+    None where no bound is known: for one feature. None is known in balls, in boxes of one sign or uneven about their
+    origin either.
     """
     d = units.size
-    if problem.body is not Body.CUBE or not problem.even or d < 2:
+    if d < 2:
         return None
     pairs = (float(np.sum(units)) ** 2 - float(np.sum(units**2))) / 2.0
     # Orthonormal coordinates: entries beside the diagonal times sqrt(2).
     of_sums = 2.0 * float(np.sum(units**2 * sums))
-    if problem.neighbours is Neighbours.REPLACE_ONE:
+    if neighbours is Neighbours.REPLACE_ONE:
         found = _replaced(units, of_sums)
     else:
         numbers = sorted({max(1, round(d * share)) for share in (0.25, 0.5, 0.7, 0.85, 1.0)})
