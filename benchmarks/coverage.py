@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from blockveil.engine.estimates import matrices
-from blockveil.engine.estimates.totals_and_means import totals_and_means
+from blockveil.engine.kinds.totals.estimate import totals_and_means
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from blockveil.pipeline.plan.rounded import rounded

@@ -37,5 +37,4 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.shrunk_spectrum`: A positive semi-definite matrix from a noisy one: eigenvalues shrunk for the noise in
   them, at the released trace
 * :mod:`.simulated`: What an error is after post-processing, and what it does to leading subspaces
-* :mod:`.totals_and_means`: Count, totals and means from released sums, each with the standard deviation of its noise
 """

@@ -34,5 +34,4 @@ The README of this folder says what goes in, what comes out, and which rule hold
   sensitivity
 * :mod:`.strategies`: A lower bound of what replacing one record changes in the answers of a strategy over a table of
   counts
-* :mod:`.totals_problem`: Sums of records, as a mechanism sees them
 """

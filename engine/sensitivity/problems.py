@@ -12,13 +12,14 @@ second moment  ``sum v v'`` (d x d)            ``moment_problem.py`` beside this
 rows           the records (n x d)             2 N2, half cube N2                      2 N1, half cube N1
 outer products ``sum a b'`` (p x q)            ``outer_problem.py`` beside this file       the same file
 counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
-totals         ``sum (1, v)``, ``sum v``       ``totals_problem.py`` beside this file  the same file
+totals         ``sum (1, v)``, ``sum v``       ``kinds/totals/problem.py``             the same file
 histograms     bins of d columns               sqrt(d); replace-one sqrt(2 d)          d; replace-one 2 d
 marginals      cells of t tables               sqrt(t); replace-one sqrt(2 t)          t; replace-one 2 t
 ============== =============================== ======================================= =============================
 
 For half cubes replace-one costs no more than add-remove: entries lie in [0, largest], so their differences do too.
-For one within a ball: rows sqrt(2) N2 at most. Each problem has a file of its own beside this one, with its proof.
+For one within a ball: rows sqrt(2) N2 at most. Each problem has a file of its own with its proof, beside this one or in
+the room of kinds.
 
 **Source**: MVG (CCS 2018) section 4 for the queries; the constants are derived here and attained unless a sensitivity
 says that it is an upper bound.
@@ -38,7 +39,6 @@ from blockveil.engine.sensitivity.outer_problem import OuterProducts
 from blockveil.engine.sensitivity.rows_problem import Rows
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
-from blockveil.engine.sensitivity.totals_problem import Totals
 
 __all__ = [
     "Counts",
@@ -48,7 +48,6 @@ __all__ = [
     "Problem",
     "Rows",
     "SecondMoment",
-    "Totals",
 ]
 
 

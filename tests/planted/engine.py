@@ -302,13 +302,13 @@ MUTANTS = (
         "tests/engine/sensitivity/test_totals_problem.py",
         (
             "test_where_a_record_is_replaced_the_noise_of_a_box_is_the_same_about_every_origin",
-            "blockveil.engine.sensitivity.totals_problem:Totals.change",
+            "blockveil.engine.kinds.totals.problem:Totals.change",
             "if self.widths is not None:",
             "if False:",
         ),
         (
             "test_no_other_share_of_the_count_has_a_smaller_worst_error_of_the_means",
-            "blockveil.engine.sensitivity.totals_problem:Totals.with_count",
+            "blockveil.engine.kinds.totals.problem:Totals.with_count",
             "sqrt(of_sums) * alone)",
             "sqrt(of_sums))",
         ),

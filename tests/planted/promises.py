@@ -434,7 +434,7 @@ MUTANTS = (
         "tests/engine/sensitivity/test_totals_problem.py",
         (
             "test_no_neighbours_are_further_apart_and_some_are_as_far_where_it_is_exact",
-            "blockveil.engine.sensitivity.totals_problem:Totals.l2",
+            "blockveil.engine.kinds.totals.problem:Totals.l2",
             "hypot(1.0 / float(sizes[0])",
             "hypot(0.5 / float(sizes[0])",
         ),

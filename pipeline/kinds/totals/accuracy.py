@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from blockveil.engine.estimates.rounding_error import entry_deviations
-from blockveil.engine.estimates.totals_and_means import raw_variances, worst_deviations
+from blockveil.engine.kinds.totals.estimate import raw_variances, worst_deviations
 from blockveil.engine.records.geometry import Coordinates, Vector
 from blockveil.pipeline.accuracy.expected import Accuracy
 from blockveil.pipeline.accuracy.number_error import INTERVAL, MOST_FEATURES, ExpectedError, interval_of_an_entry

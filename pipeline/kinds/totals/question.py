@@ -10,14 +10,14 @@ import numpy as np
 from blockveil.engine.answers.learned_spread import SpreadSums
 from blockveil.engine.answers.record_sums import RecordSumsQuery
 from blockveil.engine.answers.work import GrowthKind, Work
-from blockveil.engine.estimates import totals_and_means as estimates
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.estimates.shortening import Shortening
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.totals import estimate as estimates
+from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates, Vector
-from blockveil.engine.sensitivity.problems import Totals
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.totals.section import TotalsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays

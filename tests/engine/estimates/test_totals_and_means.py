@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from blockveil.engine.estimates.ratios import RatioErrors
-from blockveil.engine.estimates.totals_and_means import totals_and_means, totals_error, worst_deviations
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.totals.estimate import totals_and_means, totals_error, worst_deviations
+from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Ball, Box, Ellipsoid
-from blockveil.engine.sensitivity.problems import Totals
 
 ADD, REPLACE = Neighbours
 K, D, DRAWS = 2**19 - 1, 3, 20_000

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.engine.records.geometry import Ball, Body, Box, Ellipsoid
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity.problems import Totals
 
 ADD, REPLACE = Neighbours
 K = 2**19 - 1

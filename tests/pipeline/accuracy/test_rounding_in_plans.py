@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from blockveil.engine.estimates import matrices
-from blockveil.engine.estimates.totals_and_means import totals_and_means
+from blockveil.engine.kinds.totals.estimate import totals_and_means
 from blockveil.pipeline.accuracy.number_error import INTERVAL
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.config import load_config
