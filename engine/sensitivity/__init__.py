@@ -7,7 +7,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.box_products`: How far products of two coordinates can differ between two records in boxes: a bound of each
   entry, and of all
 * :mod:`.box_with_ball`: A box within a ball, ``|d_i| <= c_i`` and ``|d|_2 <= C``
-* :mod:`.count_problem`: Counts of records in a public grid, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.covariance_bound`: Least total variance of a covariance's products for any Gaussian noise that knows count and
   sums no worse than given
 * :mod:`.diagonal_sizes`: Sensitivity of second moments and covariances in a box of uneven bounds, with noise of its own

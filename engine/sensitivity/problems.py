@@ -31,7 +31,6 @@ from typing import ClassVar, Protocol
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.count_problem import Counts
 from blockveil.engine.sensitivity.histogram_problem import Histograms
 from blockveil.engine.sensitivity.marginal_problem import Marginals
 from blockveil.engine.sensitivity.moment_problem import SecondMoment
@@ -41,7 +40,6 @@ from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 __all__ = [
-    "Counts",
     "Histograms",
     "Marginals",
     "OuterProducts",

@@ -16,10 +16,10 @@ from blockveil.engine.answers.learned_spread import RingCounts, SpreadSums, ring
 from blockveil.engine.answers.value_cells import Edges, Missing, Outside
 from blockveil.engine.estimates.chosen_bounds import BinNoise, ChosenBounds
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.records.geometry import Body, Box, Coordinates, Vector
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity.problems import Counts
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.counts.question import CellsQuestion
 from blockveil.pipeline.kinds.histograms import question as column_histograms

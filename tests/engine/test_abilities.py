@@ -12,6 +12,7 @@ import blockveil.engine
 from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
@@ -19,7 +20,6 @@ from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.engine.sensitivity.problems import Counts
 from blockveil.testing.mechanism import PROBLEMS, UNITS, K
 
 ENGINE = Path(blockveil.engine.__file__).parent

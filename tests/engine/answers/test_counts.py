@@ -9,8 +9,8 @@ from blockveil.engine.answers.counts import CountQuery, partial_counts, unfolded
 from blockveil.engine.answers.layout import boxes, grouped
 from blockveil.engine.answers.value_cells import Codes, CountError, Edges, Missing, Outside
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.records.quantiser import NotFiniteError
-from blockveil.engine.sensitivity.problems import Counts
 
 RNG = np.random.default_rng(3)
 UNEVEN = np.array([-2.0, -1.5, 0.0, 0.1, 3.0])

@@ -6,12 +6,12 @@ import pytest
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.answers.learned_spread import FURTHEST, RingCounts, SpreadSums, ring_edges
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.records.geometry import Body, Box, Coordinates
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity.problems import Counts
 
 K = 2**15 - 1
 LOWER, UPPER = np.array([-1.0, 0.0, 5.0, -40.0]), np.array([1.0, 8.0, 6.0, 60.0])

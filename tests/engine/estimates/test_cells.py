@@ -8,12 +8,12 @@ from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates.bands import CONFIDENCE
 from blockveil.engine.estimates.matrices import coordinate_estimate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.mechanisms.laplace import IntegerLaplace
 from blockveil.engine.noise.additive import add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.engine.sensitivity.problems import Counts
 from blockveil.engine.workloads.workload import AllRange, Identity, Kronecker, Total
 
 TRIALS = 250

@@ -9,9 +9,9 @@ from scipy import stats
 
 from blockveil.engine.guarantees.calibration import CalibrationError, gaussian_log_delta, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.mechanisms.published.matrix_noise import Mgm
 from blockveil.engine.mechanisms.published.mgm import mgm_mu
-from blockveil.engine.sensitivity.problems import Counts
 
 
 def exact(entries, epsilon, delta):
