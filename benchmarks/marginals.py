@@ -18,11 +18,11 @@ import numpy as np
 from blockveil.engine.estimates.cells import cell_deviations
 from blockveil.engine.guarantees.calibration import gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.mechanisms.counts.range_errors import errors_without_order, range_errors
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
 from blockveil.engine.mechanisms.gaussian import Gaussian
-from blockveil.engine.sensitivity.problems import Marginals
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 from blockveil.engine.workloads.ordered_axes import range_gram
 

@@ -29,13 +29,14 @@ from blockveil.engine.audit.training_cases import OF_TRAINING, mutants_of_traini
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_epsilon
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, PureDP
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
 from blockveil.engine.mechanisms.declaration import MechanismDeclaration
 from blockveil.engine.mechanisms.registry import declarations, declared
 from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.records.geometry import CappedBox
 from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import Marginals, Problem
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.study import r1smg
 
 _FAINT = 0.25

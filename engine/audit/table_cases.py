@@ -14,7 +14,7 @@ from blockveil.engine.answers.value_cells import Codes, Edges, Missing, Outside
 from blockveil.engine.audit import mutants
 from blockveil.engine.audit.bounds import Array
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.sensitivity.problems import Marginals
+from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 
 TABLES = MarginalTables((2, 3, 2), ((0, 1), (1, 2)))

@@ -348,7 +348,7 @@ MUTANTS = (
             ("MatrixMechanism", "mechanisms.counts.matrix_mechanism:ProductStrategy.changing", "else 2", "else 1"),
             ("HierarchicalGaussian", "mechanisms.counts.hierarchy:Tree.changing", "else 2", "else 1"),
             ("HierarchicalLaplace", f"{_ANSWERS}:Hierarchical._blocks", "each * tree.levels)", "each)"),
-            ("Gaussian", "sensitivity.marginal_problem:Marginals.spread", " * len(self.tables.tables)", ""),
+            ("Gaussian", "kinds.marginals.problem:Marginals.spread", " * len(self.tables.tables)", ""),
             ("JointDiagonal", "noise.additive:whole_shifts", "/ 2.0", "/ 4.0"),
             ("KNorm", "noise.additive:k_norm_design", "+ 1.0", "+ 0.0"),
             ("Laplace", "noise.additive:laplace_design", "spread.changing /", "1.0 /"),

@@ -398,7 +398,7 @@ MUTANTS = (
         "tests/engine/sensitivity/test_marginal_problem.py",
         (
             "test_it_is_the_largest_distance_of_all_pairs_of_records",
-            "blockveil.engine.sensitivity.marginal_problem:Marginals._changing",
+            "blockveil.engine.kinds.marginals.problem:Marginals._changing",
             "else 2",
             "else 1",
         ),

@@ -18,13 +18,13 @@ from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.consistent_tables import non_negative
 from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.mechanisms.counts.range_errors import errors_without_order, range_errors, ranges_of
 from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrategy
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.noise.level_strategy import ReadNight
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import Marginals
 from blockveil.engine.workloads.marginal_tables import Axes
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.counts.question import axis_of, cell_names, edges_of

@@ -10,6 +10,7 @@ from scipy import stats
 from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.mechanisms.auto import Auto, Metric
 from blockveil.engine.mechanisms.box_diagonal import BoxDiagonal
 from blockveil.engine.mechanisms.contract import Importance
@@ -32,7 +33,7 @@ from blockveil.engine.mechanisms.shaped_diagonal import ShapedDiagonal
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.engine.sensitivity.problems import Marginals, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.workloads.workload import Identity, Kronecker
 from blockveil.testing.mechanism import ADD, PROBLEMS, REPLACE, TABLES, UNITS, K, MechanismContract, ReleaseContract
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.mechanisms.laplace import IntegerLaplace
-from blockveil.engine.sensitivity.problems import Marginals
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 from tests.oracles.dense_tables import table_matrix
 

@@ -9,6 +9,7 @@ import pytest
 from blockveil.engine.estimates.cells import row_deviations
 from blockveil.engine.estimates.consistent_tables import deviation
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.counts import range_residuals
@@ -17,7 +18,6 @@ from blockveil.engine.mechanisms.counts.range_residuals import OrderedAgreements
 from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.engine.sensitivity.problems import Marginals
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 from blockveil.engine.workloads.ordered_axes import OrderedAxis
 from tests.oracles.dense_tables import multiplied, range_bound, range_matrix, require_law, table_matrix

@@ -11,6 +11,7 @@ from blockveil.engine.estimates.consistent_tables import deviation
 from blockveil.engine.guarantees.calibration import gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.counts import residual_sizes, residual_strategy
@@ -19,7 +20,6 @@ from blockveil.engine.mechanisms.counts.residual_strategy import ResidualStrateg
 from blockveil.engine.mechanisms.counts.residuals import ResidualNoise
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
-from blockveil.engine.sensitivity.problems import Marginals
 from blockveil.engine.shapes.duality import least_covariance
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 from tests.oracles.dense_tables import (
