@@ -18,13 +18,14 @@ from blockveil.engine.audit.small_problems import ADD, BASIS, RANGES, K, clip_al
 from blockveil.engine.audit.subjects import Subject, visible_claim
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.histograms.problem import Histograms
 from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import Histograms, Problem, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem, SecondMoment
 
 EXCESS = 8
 """How many times too large the contribution of a record is without clipping."""

@@ -11,7 +11,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
   sums no worse than given
 * :mod:`.diagonal_sizes`: Sensitivity of second moments and covariances in a box of uneven bounds, with noise of its own
   on the diagonal
-* :mod:`.histogram_problem`: Histograms of all columns of the records, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.moment_diagonal`: Sensitivity of second moments in a box where noise on the diagonal has a size of its own,
   exact
 * :mod:`.moment_problem`: Second moments, as a mechanism sees them; see :mod:`.problems`

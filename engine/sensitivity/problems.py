@@ -31,7 +31,6 @@ from typing import ClassVar, Protocol
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.histogram_problem import Histograms
 from blockveil.engine.sensitivity.moment_problem import SecondMoment
 from blockveil.engine.sensitivity.outer_problem import OuterProducts
 from blockveil.engine.sensitivity.rows_problem import Rows
@@ -39,7 +38,6 @@ from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 __all__ = [
-    "Histograms",
     "OuterProducts",
     "Problem",
     "Rows",

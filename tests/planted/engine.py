@@ -16,7 +16,7 @@ MUTANTS = (
         ),
         (
             "test_no_neighbours_differ_by_more_than_the_sensitivity_and_some_by_all_of_it",
-            "blockveil.engine.sensitivity.histogram_problem:Histograms._changes",
+            "blockveil.engine.kinds.histograms.problem:Histograms._changes",
             "else 2",
             "else 1",
         ),

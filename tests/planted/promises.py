@@ -318,7 +318,7 @@ MUTANTS = (
         "tests/pipeline/verification/test_stated_sensitivity.py",
         (
             "test_the_sensitivity_of_a_shipped_config_is_recomputed_and_a_twentieth_less_is_refuted",
-            "blockveil.engine.sensitivity.histogram_problem:Histograms.l2",
+            "blockveil.engine.kinds.histograms.problem:Histograms.l2",
             "self._changes",
             "0.9 * self._changes",
             ("bounds",),
@@ -389,7 +389,7 @@ MUTANTS = (
         "tests/engine/sensitivity/test_histogram_problem.py",
         (
             "test_the_sensitivity_is_that_of_one_bin_a_column",
-            "blockveil.engine.sensitivity.histogram_problem:Histograms.l2",
+            "blockveil.engine.kinds.histograms.problem:Histograms.l2",
             "self._changes / spread",
             "1.0 / spread",
         ),

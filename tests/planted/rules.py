@@ -142,7 +142,7 @@ MUTANTS = (
         "tests/pipeline/questions/test_column_histograms.py",
         (
             "test_the_charge_is_for_all_columns_and_all_rows_of_a_unit",
-            "blockveil.engine.sensitivity.histogram_problem:Histograms.l2",
+            "blockveil.engine.kinds.histograms.problem:Histograms.l2",
             "np.sum(",
             "np.max(",
         ),

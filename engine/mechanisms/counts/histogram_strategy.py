@@ -45,8 +45,8 @@ from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.mechanisms.counts.histogram_sizes import MOST_COLUMNS, least_noise
 from blockveil.engine.records.geometry import Matrix, Vector
-from blockveil.engine.sensitivity.histogram_problem import places_of
 from blockveil.engine.sensitivity.second_moment import Sensitivity
+from blockveil.engine.workloads.bin_places import places_of
 from blockveil.engine.workloads.strategy import Arrays
 from blockveil.engine.workloads.workload import Kronecker, Workload
 
@@ -70,7 +70,7 @@ class HistogramStrategy:
     records_at_most
         Public bound on the number of records.
     last
-        As for :class:`.histogram_problem.Histograms`.
+        As for :class:`.histograms.problem.Histograms`.
     """
 
     sizes: tuple[int, ...]

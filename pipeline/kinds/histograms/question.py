@@ -23,9 +23,9 @@ from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.chosen_bounds import BinNoise, ChosenBounds, choose_bounds
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.estimates.narrowed_bounds import DigitCounts, narrowed
+from blockveil.engine.kinds.histograms.problem import Histograms
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.problems import Histograms
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.histograms.section import BinnedFeature, ColumnHistogramsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays

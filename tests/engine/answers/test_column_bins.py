@@ -17,8 +17,8 @@ from blockveil.engine.answers.column_bins import (
 )
 from blockveil.engine.answers.layout import Tile
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.histograms.problem import Histograms
 from blockveil.engine.records.quantiser import NotFiniteError
-from blockveil.engine.sensitivity.problems import Histograms
 
 POWERS, EDGES = PowerBins(-3, 4), EdgeBins((-2.0, 0.0, 1.0, 40.0))
 LARGEST = np.finfo(np.float64).max

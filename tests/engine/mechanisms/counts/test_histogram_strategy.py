@@ -8,12 +8,12 @@ import pytest
 from blockveil.engine.estimates.cells import cell_error
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.histograms.problem import Histograms
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.counts.histogram_noise import HistogramResiduals
 from blockveil.engine.mechanisms.counts.histogram_sizes import least_noise
 from blockveil.engine.mechanisms.counts.histogram_strategy import HistogramStrategy
-from blockveil.engine.sensitivity.problems import Histograms
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 GUARANTEE = ApproxDP(0.9, 1e-6)

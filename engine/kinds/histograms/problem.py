@@ -27,6 +27,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
+from blockveil.engine.workloads.bin_places import places_of
 
 _ROUND_UP = 1.0 + 1e-13
 
@@ -112,11 +113,3 @@ class Histograms:
     def largest_norm(self) -> float:
         """All values of each column in one bin."""
         return self.rows_at_most * sqrt(len(self.sizes))
-
-
-def places_of(sizes: tuple[int, ...], last: bool) -> NDArray[np.bool_]:
-    """Which entries of histograms are bins, shape (columns, largest number of bins); see :class:`Histograms`."""
-    width = max(sizes)
-    found: NDArray[np.bool_] = np.arange(width) < np.asarray(sizes)[:, None] - last
-    found[:, width - 1] |= last
-    return found

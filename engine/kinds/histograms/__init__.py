@@ -1,0 +1,1 @@
+"""Histograms of all columns: how far one record moves all of their bins."""
