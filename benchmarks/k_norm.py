@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.problems import Problem, Rows

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.audit import mutants
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.subjects import Additive, BlackBox, Subject
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours, PureDP
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.mechanisms.k_norm import KNorm
 from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.noise.cube_noise import CubeNoise

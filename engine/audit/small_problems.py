@@ -12,11 +12,12 @@ from blockveil.engine.audit.bounds import Array
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.histograms.problem import Histograms
+from blockveil.engine.kinds.outer.problem import OuterProducts
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import OuterProducts, Problem, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem, Rows, SecondMoment
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Total
 
 K = 2**11 - 1

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.gradients import GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output
 from blockveil.engine.answers.step_gradients import GradientsAtStep
@@ -37,6 +36,7 @@ from blockveil.engine.audit.laws import integer_noise
 from blockveil.engine.audit.subjects import BlackBox, Subject, visible_claim
 from blockveil.engine.estimates.descent import Descent, Rule, Schedule, Trained
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.mechanisms.contract import Mechanism
 from blockveil.engine.mechanisms.declaration import MechanismDeclaration
 from blockveil.engine.noise.additive import NoiseDesign

@@ -1,7 +1,9 @@
 """What each kind of query is to the engine: its problem with the proof of its sensitivity, and what its releases say.
 
 * :mod:`.counts`: Counts of records in a public grid
+* :mod:`.gradients`: Sums of clipped gradients, which are bounded as outer products are
 * :mod:`.histograms`: Histograms of all columns
 * :mod:`.marginals`: Marginal tables of counts
+* :mod:`.outer`: Sums of outer products
 * :mod:`.totals`: The number of records and the sum of each column
 """

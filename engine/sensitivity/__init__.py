@@ -14,7 +14,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.moment_diagonal`: Sensitivity of second moments in a box where noise on the diagonal has a size of its own,
   exact
 * :mod:`.moment_problem`: Second moments, as a mechanism sees them; see :mod:`.problems`
-* :mod:`.outer_problem`: Sums of outer products, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.principal_directions`: Leading principal directions as a problem
 * :mod:`.problems`: What is asked of the records, as a mechanism sees it
 * :mod:`.reach`: How far a record, and the difference of two records, can reach from the origin within a body, over a

@@ -10,7 +10,7 @@ problem        answer                          L2                               
 ============== =============================== ======================================= =============================
 second moment  ``sum v v'`` (d x d)            ``moment_problem.py`` beside this file   (N1^2 + N2^2)/2, or less
 rows           the records (n x d)             2 N2, half cube N2                      2 N1, half cube N1
-outer products ``sum a b'`` (p x q)            ``outer_problem.py`` beside this file       the same file
+outer products ``sum a b'`` (p x q)            ``kinds/outer/problem.py``                the same file
 counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
 totals         ``sum (1, v)``, ``sum v``       ``kinds/totals/problem.py``             the same file
 histograms     bins of d columns               sqrt(d); replace-one sqrt(2 d)          d; replace-one 2 d
@@ -32,13 +32,11 @@ from typing import ClassVar, Protocol
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.sensitivity.moment_problem import SecondMoment
-from blockveil.engine.sensitivity.outer_problem import OuterProducts
 from blockveil.engine.sensitivity.rows_problem import Rows
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
 
 __all__ = [
-    "OuterProducts",
     "Problem",
     "Rows",
     "SecondMoment",

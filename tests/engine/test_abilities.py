@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import blockveil.engine
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian

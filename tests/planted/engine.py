@@ -250,7 +250,7 @@ MUTANTS = (
         "tests/engine/noise/test_banded.py",
         (
             "test_no_neighbour_moves_what_is_drawn_for_further_than_is_claimed",
-            "blockveil.engine.answers.gradient_problem:GradientProblem.l2_of_the_band",
+            "blockveil.engine.kinds.gradients.problem:GradientProblem.l2_of_the_band",
             "math.sqrt(band.squared_norm)",
             "band.weights[0]",
         ),

@@ -244,7 +244,7 @@ MUTANTS = (
         ),
         (
             "test_of_outer_products",
-            "blockveil.engine.sensitivity.outer_problem:OuterProducts._within",
+            "blockveil.engine.kinds.outer.problem:OuterProducts._within",
             "return known\n",
             "return Sensitivity(0.95 * known.bound, 0.95 * known.attained)\n",
         ),

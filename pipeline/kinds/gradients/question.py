@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers import gram
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.gradients import GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output
 from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.noise.banded import Band, independent
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Vector

@@ -14,9 +14,9 @@ from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.estimates.rounding_error import RoundingError, entry_deviations, extremes
+from blockveil.engine.kinds.outer.problem import OuterProducts
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector, reaches_both_ends
-from blockveil.engine.sensitivity.problems import OuterProducts
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.outer.section import OuterProductsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.gradients import GradientsQuery
 from blockveil.engine.answers.graph import assembled, exact_graph
 from blockveil.engine.answers.layout import Tile, grouped, summed
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output, PublicMap
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.gradients.problem import GradientProblem
+from blockveil.engine.kinds.outer.problem import OuterProducts
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
-from blockveil.engine.sensitivity.problems import OuterProducts
 
 K = 2**15 - 1
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.models import Output
 from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.answers.step_records import FixedBatches, PoissonBatches
@@ -15,6 +14,7 @@ from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.composition import compose
 from blockveil.engine.guarantees.events import PoissonGaussian, Step
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.mechanisms.laplace import LAPLACE_GRID
 from blockveil.engine.noise import keyring

@@ -5,16 +5,17 @@ import numpy as np
 import pytest
 
 from benchmarks.k_norm import FEWEST_GRADIENTS, FEWEST_ROWS, gain_of_gradients, gain_of_rows
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.audit.k_norm_cases import k_norm_cases
 from blockveil.engine.estimates.error_bounds import error_report, total_variance
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.gradients.problem import GradientProblem
+from blockveil.engine.kinds.outer.problem import OuterProducts
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.k_norm import KNorm
 from blockveil.engine.records.geometry import Body, CappedBox
-from blockveil.engine.sensitivity.problems import OuterProducts, Rows
+from blockveil.engine.sensitivity.problems import Rows
 from blockveil.testing.mechanism import REPLACE, K
 
 GUARANTEE = ApproxDP(0.9, 1e-6)

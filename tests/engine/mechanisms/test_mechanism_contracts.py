@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.mechanisms.auto import Auto, Metric
 from blockveil.engine.mechanisms.box_diagonal import BoxDiagonal

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.models import Output
 from blockveil.engine.answers.step_records import FixedBatches
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.mechanisms.laplace import Laplace

@@ -7,8 +7,8 @@ import pytest
 import zarr
 
 from blockveil.engine.answers import held_records
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.gradients import GradientsQuery
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse

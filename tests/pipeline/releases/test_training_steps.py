@@ -6,9 +6,9 @@ import pytest
 import zarr
 
 import blockveil as bv
-from blockveil.engine.answers.gradient_problem import GradientProblem
 from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.records.geometry import Body
 from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.accuracy.population import Supposed

@@ -11,9 +11,9 @@ import numpy as np
 from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.outer.problem import OuterProducts
 from blockveil.engine.noise.banded import Band
 from blockveil.engine.noise.sampled_noise import Sampling
-from blockveil.engine.sensitivity.problems import OuterProducts
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Spread
 

@@ -1,0 +1,1 @@
+"""Sums of outer products: how far one record moves them."""
