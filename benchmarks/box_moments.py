@@ -27,12 +27,12 @@ from scipy.optimize import minimize
 from blockveil.engine.estimates.postprocessing import nearest_psd
 from blockveil.engine.estimates.shrunk_spectrum import noise_of_moment, shrunk, suits
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.box_diagonal import BoxDiagonal
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 
 GUARANTEE = ApproxDP(0.9, 1e-6)
 FEATURES = (4, 6, 10, 23, 50, 100)

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from benchmarks import machine
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.directions.problem import PrincipalDirections
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.noise.additive import add_noise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 
 K = 2**15 - 1
 GUARANTEE = ApproxDP(1.0, 1e-6)

@@ -9,9 +9,10 @@ import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.gradients.problem import GradientProblem
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import Problem, Rows
+from blockveil.engine.sensitivity.problems import Problem
 
 GUARANTEE = ApproxDP(0.9, 1e-6)
 FEWEST_ROWS, FEWEST_GRADIENTS = 1.9, 1.3

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import MechanismComparison, Metric, compare
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.counts.buckets import Buckets, Dawa
@@ -24,7 +26,7 @@ from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.mechanisms.laplace import IntegerLaplace
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, CappedBox
-from blockveil.engine.sensitivity.problems import Problem, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total, marginals
 
 K = 2**15 - 1

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 
 GUARANTEE = ApproxDP(0.9, 1e-6)
 FEATURES = (4, 6, 10, 23, 50, 100)

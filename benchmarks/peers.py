@@ -24,11 +24,12 @@ from benchmarks.papers.outcomes import noisy
 from blockveil.engine.estimates.cells import cell_deviations
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import Problem, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 K = 2**15 - 1

@@ -15,11 +15,11 @@ import numpy as np
 
 from blockveil.engine.estimates import matrices
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Box
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.quickstart import CONFIG, SOURCE
 

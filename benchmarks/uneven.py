@@ -11,11 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.gaussian import spread_of
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.box_moments import replaced_in_box
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.quickstart import CONFIG
 

@@ -11,6 +11,8 @@ from blockveil.engine.estimates.cells import cell_deviations
 from blockveil.engine.guarantees.calibration import gaussian_delta, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.moments.problem import SecondMoment
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.counts.buckets import Buckets, Dawa
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical
@@ -19,7 +21,7 @@ from blockveil.engine.mechanisms.published.mvg_noise import Allocation, Mvg
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import Problem, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.study import imgm, r1smg, r1smg_profile
 from blockveil.engine.workloads.workload import AllRange, Kronecker
 

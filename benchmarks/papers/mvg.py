@@ -20,6 +20,7 @@ from benchmarks.papers.outcomes import Outcome, Values, Way, lines, noisy, over,
 from benchmarks.papers.releases import planned_noise
 from blockveil.engine.estimates.matrices import covariance_of
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.kinds.directions.problem import PrincipalDirections
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian
@@ -29,7 +30,6 @@ from blockveil.engine.mechanisms.published.mvg_noise import Allocation, Mvg
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.study.projections import exact_floor
 

@@ -12,13 +12,13 @@ from benchmarks.papers.data import Absent
 from benchmarks.papers.outcomes import Outcome, Values, Way, lines, noisy, over
 from benchmarks.papers.releases import planned_noise
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation, Mvg
 from blockveil.engine.mechanisms.published.subspace_noise import ModSulq
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.study import r1smg, r1smg_profile
 
 CLAIM = ApproxDP(1e-7, 1e-7)

@@ -30,12 +30,13 @@ from blockveil.engine.guarantees.calibration import CalibrationError, CannotCali
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, PureDP
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.marginals.problem import Marginals
+from blockveil.engine.kinds.moments.rotated import RotatedSecondMoment
+from blockveil.engine.kinds.rows.rotated import RotatedRows
 from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
 from blockveil.engine.mechanisms.declaration import MechanismDeclaration
 from blockveil.engine.mechanisms.registry import declarations, declared
 from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.records.geometry import CappedBox
-from blockveil.engine.sensitivity import rotation
 from blockveil.engine.sensitivity.problems import Problem
 from blockveil.engine.study import r1smg
 
@@ -170,7 +171,7 @@ def _additive(
 
 
 def _place(problem: Problem) -> str:
-    if isinstance(problem, rotation.RotatedSecondMoment | rotation.RotatedRows):
+    if isinstance(problem, RotatedSecondMoment | RotatedRows):
         return " along directions"
     if isinstance(problem, Marginals) and problem.tables.ordered:
         return " with ranges"

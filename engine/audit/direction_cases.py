@@ -19,11 +19,11 @@ from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.subjects import BlackBox, Subject
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours, PureDP
+from blockveil.engine.kinds.directions.problem import PrincipalDirections
 from blockveil.engine.mechanisms.directions.bingham import published_concentration
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 
 _K = 2**11 - 1
 _BEYOND = 8

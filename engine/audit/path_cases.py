@@ -20,12 +20,13 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.histograms.problem import Histograms
 from blockveil.engine.kinds.marginals.problem import Marginals
+from blockveil.engine.kinds.moments import rotated
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import Problem, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
 
 EXCESS = 8
 """How many times too large the contribution of a record is without clipping."""
@@ -66,7 +67,7 @@ def _path_of(problem: SecondMoment, design: NoiseDesign, mutant: str | None) -> 
 def path_along_directions(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
     """The same along directions, for the corner of the cube that moves the answer most."""
     clip = clip_along(BASIS)
-    problem = rotation.second_moment(clip, ADD, 2 * _GROUPED)
+    problem = rotated.second_moment(clip, ADD, 2 * _GROUPED)
     design = mechanism.design(problem, guarantee)
     corner = problem.records.worst(design.spread.rows**2)[1]
     return [_path("second-moment along directions, add-remove", design, clip, corner, mutant)]

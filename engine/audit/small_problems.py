@@ -12,12 +12,16 @@ from blockveil.engine.audit.bounds import Array
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.histograms.problem import Histograms
+from blockveil.engine.kinds.moments import rotated as rotated_moments
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows import rotated as rotated_rows
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import Problem, Rows, SecondMoment
+from blockveil.engine.sensitivity.problems import Problem
+from blockveil.engine.sensitivity.rotation import along
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Total
 
 K = 2**11 - 1
@@ -99,12 +103,12 @@ def problems_along_directions() -> Sequence[tuple[Problem, Pairs]]:
     moments = [np.outer(corner, corner) for corner in corners] + [np.zeros((3, 3))]
     rows = [np.vstack([corner, np.zeros(3)]) for corner in corners]
     return (
-        (rotation.second_moment(clip, ADD, _ROWS), [(moment, np.zeros((3, 3))) for moment in moments[:-1]]),
-        (rotation.second_moment(clip, REPLACE, _ROWS), list(combinations(moments, 2))),
-        (rotation.rows(clip, REPLACE, 2), list(combinations(rows, 2))),
+        (rotated_moments.second_moment(clip, ADD, _ROWS), [(moment, np.zeros((3, 3))) for moment in moments[:-1]]),
+        (rotated_moments.second_moment(clip, REPLACE, _ROWS), list(combinations(moments, 2))),
+        (rotated_rows.rows(clip, REPLACE, 2), list(combinations(rows, 2))),
     )
 
 
 def clip_along(directions: Array) -> Quantiser:
     """Quantiser of a cube of three features, seen along directions."""
-    return Quantiser(rotation.along(_CUBE.coordinates(), directions), K, False, None)
+    return Quantiser(along(_CUBE.coordinates(), directions), K, False, None)

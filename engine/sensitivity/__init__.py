@@ -13,8 +13,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
   on the diagonal
 * :mod:`.moment_diagonal`: Sensitivity of second moments in a box where noise on the diagonal has a size of its own,
   exact
-* :mod:`.moment_problem`: Second moments, as a mechanism sees them; see :mod:`.problems`
-* :mod:`.principal_directions`: Leading principal directions as a problem
 * :mod:`.problems`: What is asked of the records, as a mechanism sees it
 * :mod:`.reach`: How far a record, and the difference of two records, can reach from the origin within a body, over a
   spread
@@ -22,7 +20,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
   :mod:`.gaussian_bound`
 * :mod:`.rotated_box`: A box seen along dense directions
 * :mod:`.rotation`: Noise along dense directions
-* :mod:`.rows_problem`: The records themselves, as a mechanism sees them; see :mod:`.problems`
 * :mod:`.second_moment`: Sensitivity of the second moment, attained or an upper bound, over each body and both
   neighbouring relations
 * :mod:`.shaped_bounds`: Distributions over changes of records of one sign, and of records in a box within a ball

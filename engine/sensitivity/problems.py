@@ -8,9 +8,9 @@ noise (:mod:`.additive`); a problem tells the sensitivity of the answer divided 
 ============== =============================== ======================================= =============================
 problem        answer                          L2                                      L1 (distinct entries)
 ============== =============================== ======================================= =============================
-second moment  ``sum v v'`` (d x d)            ``moment_problem.py`` beside this file   (N1^2 + N2^2)/2, or less
+second moment  ``sum v v'`` (d x d)            ``kinds/moments/problem.py``            (N1^2 + N2^2)/2, or less
 rows           the records (n x d)             2 N2, half cube N2                      2 N1, half cube N1
-outer products ``sum a b'`` (p x q)            ``kinds/outer/problem.py``                the same file
+outer products ``sum a b'`` (p x q)            ``kinds/outer/problem.py``              the same file
 counts         cells (m x n)                   1; replace-one sqrt(2)                  1; replace-one 2
 totals         ``sum (1, v)``, ``sum v``       ``kinds/totals/problem.py``             the same file
 histograms     bins of d columns               sqrt(d); replace-one sqrt(2 d)          d; replace-one 2 d
@@ -18,8 +18,8 @@ marginals      cells of t tables               sqrt(t); replace-one sqrt(2 t)   
 ============== =============================== ======================================= =============================
 
 For half cubes replace-one costs no more than add-remove: entries lie in [0, largest], so their differences do too.
-For one within a ball: rows sqrt(2) N2 at most. Each problem has a file of its own with its proof, beside this one or in
-the room of kinds.
+For one within a ball: rows sqrt(2) N2 at most. Each problem has a file of its own with its proof, ``problem.py`` of its
+kind (``engine/kinds``).
 
 **Source**: MVG (CCS 2018) section 4 for the queries; the constants are derived here and attained unless a sensitivity
 says that it is an upper bound.
@@ -31,16 +31,8 @@ from typing import ClassVar, Protocol
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import Vector
-from blockveil.engine.sensitivity.moment_problem import SecondMoment
-from blockveil.engine.sensitivity.rows_problem import Rows
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.sensitivity.spread import Scaling, Spread
-
-__all__ = [
-    "Problem",
-    "Rows",
-    "SecondMoment",
-]
 
 
 class Problem(Protocol):

@@ -27,12 +27,11 @@ In a half cube ``v = (1 + s) / 2``: the corners are those of ``[A 1 | A] / 2``, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import fsum, inf, nextafter, sqrt
 
 import numpy as np
 
-from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.records.geometry import (
     SUM_BITS,
     Body,
@@ -45,11 +44,8 @@ from blockveil.engine.records.geometry import (
     half_cube,
     integer_map,
 )
-from blockveil.engine.records.quantiser import ROUNDING_ALONG_DIRECTIONS, Quantiser
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.sensitivity.rotated_box import RotatedBox
 from blockveil.engine.sensitivity.second_moment import Sensitivity
-from blockveil.engine.sensitivity.spread import Spread
 
 _UP = 1.0 + 1e-12
 
@@ -99,14 +95,16 @@ def _within_cube(directions: Matrix) -> Mixing:
     return Mixing(integers, SUM_BITS)
 
 
-def _records(coordinates: Coordinates) -> RotatedBox:
+def records_along(coordinates: Coordinates) -> RotatedBox:
+    """Set of records along directions of a box, before they are rounded."""
     matrix = _matrix(coordinates)
     if half_cube(coordinates):
         matrix = np.column_stack([np.sum(matrix, axis=1), matrix]) / 2.0
     return RotatedBox(matrix)
 
 
-def _changes(coordinates: Coordinates) -> RotatedBox:
+def changes_along(coordinates: Coordinates) -> RotatedBox:
+    """Set of the differences of two such records, before these are rounded."""
     return RotatedBox(_matrix(coordinates) * (1.0 if half_cube(coordinates) else 2.0))
 
 
@@ -116,87 +114,8 @@ def _matrix(coordinates: Coordinates) -> Matrix:
     return coordinates.mixing.matrix
 
 
-def _longest(box: RotatedBox, spread: Vector, rounding: float) -> Sensitivity:
+def longest(box: RotatedBox, spread: Vector, rounding: float) -> Sensitivity:
     """Largest ``|P^1/2 (d + e)|`` with ``|e_i|`` at most the rounding."""
     found = box.mu(spread**2)
     further = rounding * sqrt(float(np.sum(spread**-2.0))) * _UP
     return Sensitivity((found.bound + further) * _UP, max(found.attained - further, 0.0))
-
-
-@dataclass(frozen=True, eq=False)
-class RotatedSecondMoment(SecondMoment):
-    """``sum u u'`` of records in a box along dense directions.
-
-    Attributes
-    ----------
-    records
-        Set of coordinates before they are rounded.
-    """
-
-    records: RotatedBox
-
-    def l2(self, spread: Spread) -> Sensitivity:
-        """See the module; an upper bound under replace-one, and never above that of the cube around."""
-        found = _longest(self.records, spread.rows, ROUNDING_ALONG_DIRECTIONS / self.largest)
-        # yy' - zz' has squared norm |y|^4 + |z|^4 - 2 (y.z)^2 <= 2 sup |y|^4; with z = 0 it is |y|^4.
-        factor = 1.0 if self.neighbours is Neighbours.ADD_REMOVE else sqrt(2.0)
-        bound = min(factor * found.bound**2 * _UP, super().l2(spread).bound)
-        return Sensitivity(bound, found.attained**2 * (sqrt(0.5) if spread.unscaled else 1.0))
-
-    def l1(self, spread: Spread) -> Sensitivity:
-        """That of the cube around: an upper bound."""
-        return Sensitivity(super().l1(spread).bound, 0.0)
-
-    def largest_norm(self) -> float:
-        """``rows_at_most * sup |u|^2``."""
-        found = _longest(self.records, np.ones(self.scale.size), ROUNDING_ALONG_DIRECTIONS / self.largest)
-        return self.rows_at_most * found.bound**2 * _UP
-
-
-@dataclass(frozen=True, eq=False)
-class RotatedRows(Rows):
-    """Records in a box along dense directions.
-
-    Attributes
-    ----------
-    records, changes
-        Sets of coordinates, and of their differences, before they are rounded.
-    """
-
-    records: RotatedBox
-    changes: RotatedBox
-
-    def l2(self, spread: Spread) -> Sensitivity:
-        """One row changes, and both versions of it are rounded."""
-        rounding = 2.0 * ROUNDING_ALONG_DIRECTIONS / self.largest
-        found = _longest(self.changes, spread.columns * float(np.min(spread.rows)), rounding)
-        return Sensitivity(min(found.bound, super().l2(spread).bound), found.attained)
-
-    def l1(self, spread: Spread) -> Sensitivity:
-        """That of the cube around: an upper bound."""
-        return Sensitivity(super().l1(spread).bound, 0.0)
-
-    def largest_norm(self) -> float:
-        """``sqrt(rows) sup |u|``."""
-        found = _longest(self.records, np.ones(self.scale.size), ROUNDING_ALONG_DIRECTIONS / self.largest)
-        return sqrt(self.rows) * found.bound * _UP
-
-
-def second_moment(clip: Quantiser, neighbours: Neighbours, rows_at_most: int) -> RotatedSecondMoment:
-    """Second moment of records that a quantiser sees along directions of a box.
-
-    Raises
-    ------
-    GeometryError
-        The coordinates are others, or a constant one leads them.
-    """
-    if clip.augmented:
-        raise GeometryError('directions have no count and mean; choose query kind "second-moment"')
-    c = clip.coordinates
-    return RotatedSecondMoment(c.body, c.scale, neighbours, clip.largest, rows_at_most, False, _records(c))
-
-
-def rows(clip: Quantiser, neighbours: Neighbours, count: int) -> RotatedRows:
-    """Rows query of records that a quantiser sees along directions of a box; raises as :func:`second_moment`."""
-    c = clip.coordinates
-    return RotatedRows(c.body, c.scale, neighbours, clip.largest, count, _records(c), _changes(c))

@@ -22,10 +22,10 @@ from blockveil.engine.estimates.learned_ellipsoid import (
 )
 from blockveil.engine.estimates.shortening import Shortening
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Body, Vector
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.moments import question as moment
 from blockveil.pipeline.kinds.moments.question import Moment

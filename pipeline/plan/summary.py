@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blockveil.engine.answers.rates import Rates
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
 from blockveil.pipeline.data.preview import Looked

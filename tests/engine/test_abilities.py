@@ -12,6 +12,7 @@ import blockveil.engine
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.directions.problem import PrincipalDirections
 from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable
@@ -19,7 +20,6 @@ from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 from blockveil.testing.mechanism import PROBLEMS, UNITS, K
 
 ENGINE = Path(blockveil.engine.__file__).parent

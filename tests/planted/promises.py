@@ -59,7 +59,7 @@ MUTANTS = (
         ),
         (
             "test_no_pair_of_records_at_8_bits_is_further_apart_than_is_charged",
-            "blockveil.engine.sensitivity.moment_problem:SecondMoment._reached",
+            "blockveil.engine.kinds.moments.problem:SecondMoment._reached",
             "/= np.maximum(-self.ends[0], self.ends[1])",
             "/= np.minimum(-self.ends[0], self.ends[1])",
             ("uneven, about zero", "add-remove"),
@@ -232,13 +232,13 @@ MUTANTS = (
         "tests/engine/sensitivity/test_attained.py",
         (
             "test_of_second_moments",
-            "blockveil.engine.sensitivity.problems:SecondMoment.l2",
+            "blockveil.engine.kinds.moments.problem:SecondMoment.l2",
             "weights = self._reached(spread.rows) ** -2.0",
             "weights = 0.95 * self._reached(spread.rows) ** -2.0",
         ),
         (
             "test_of_rows",
-            "blockveil.engine.sensitivity.problems:Rows._within",
+            "blockveil.engine.kinds.rows.problem:Rows._within",
             "found, least = wider",
             "known = Sensitivity(0.95 * known.bound, 0.95 * known.bound)\n    found, least = wider",
         ),

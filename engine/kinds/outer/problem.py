@@ -39,13 +39,13 @@ class OuterProducts:
     left_scale, right_scale
         Raw units of a coordinate, shapes (p,) and (q,).
     neighbours, rows_at_most
-        As for :class:`.moment_problem.SecondMoment`.
+        As for :class:`.moments.problem.SecondMoment`.
     largest
         K, the integer that stands for coordinate one in either factor.
     even
-        As for :class:`.moment_problem.SecondMoment`, of either factor.
+        As for :class:`.moments.problem.SecondMoment`, of either factor.
     left_ends, right_ends
-        As ``ends`` of :class:`.moment_problem.SecondMoment`, of a and of b.
+        As ``ends`` of :class:`.moments.problem.SecondMoment`, of a and of b.
     """
 
     query: ClassVar[str] = "outer-products"

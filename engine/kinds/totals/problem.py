@@ -128,7 +128,7 @@ class Totals:
 
     @property
     def norms_apart(self) -> float:
-        """As for :class:`.rows_problem.Rows`, where the sums change by the difference of two records."""
+        """As for :class:`.rows.problem.Rows`, where the sums change by the difference of two records."""
         return sqrt(2.0) if not self.counted and uncapped(self.body) is Body.HALF_CUBE else 1.0
 
     @property

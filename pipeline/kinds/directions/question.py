@@ -14,11 +14,11 @@ from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.answers.work import Work
 from blockveil.engine.estimates.directions import leading_directions, positive
 from blockveil.engine.estimates.error_bounds import unit_deviation
+from blockveil.engine.kinds.directions.problem import PrincipalDirections
 from blockveil.engine.mechanisms.directions.exact_bingham import STEP_BITS
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
 from blockveil.engine.noise.design import Design, Released
 from blockveil.engine.records.geometry import GeometryError, reaches_both_ends
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
 from blockveil.engine.sensitivity.reach import largest_l2
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.directions.section import DirectionsSection

@@ -14,9 +14,9 @@ import numpy as np
 
 from blockveil.engine.answers.logistic_moments import LogisticMomentsQuery, largest_vector
 from blockveil.engine.answers.second_moment import SecondMomentQuery
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.records.geometry import Ball, reaches_both_ends
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.kinds.gradients.question import Gradients
 from blockveil.pipeline.kinds.gradients.training import Weights, with_weights
 from blockveil.pipeline.kinds.moments.question import Moment

@@ -15,10 +15,10 @@ from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
 from blockveil.engine.estimates.rounding_error import RoundingError, extremes
 from blockveil.engine.estimates.shortening import Shortening, TakenByShortening
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.moments import rotated as rotation
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Coordinates, Vector, reaches_both_ends
-from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.reach import largest_entries
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.moments.section import MomentSection

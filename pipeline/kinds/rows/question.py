@@ -12,10 +12,10 @@ from blockveil.engine.answers.rows import RowsQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
+from blockveil.engine.kinds.rows import rotated as rotation
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Coordinates, Vector, reaches_both_ends
-from blockveil.engine.sensitivity import rotation
-from blockveil.engine.sensitivity.problems import Rows
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.rows.section import RowsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays

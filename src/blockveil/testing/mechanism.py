@@ -16,13 +16,14 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.histograms.problem import Histograms
 from blockveil.engine.kinds.marginals.problem import Marginals
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, CappedBox
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.sensitivity.second_moment import Sensitivity
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total

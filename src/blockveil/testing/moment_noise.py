@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.gaussian import least_noise
 from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Body, Vector
-from blockveil.engine.sensitivity.problems import SecondMoment
 
 
 def calibrate(

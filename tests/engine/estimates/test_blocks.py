@@ -7,10 +7,11 @@ from blockveil.engine.answers.layout import grid
 from blockveil.engine.estimates import blocks as block_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.records.geometry import Box
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 
 RNG = np.random.default_rng(3)
 D = 13

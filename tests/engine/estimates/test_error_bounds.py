@@ -13,12 +13,13 @@ from blockveil.engine.estimates.error_bounds import (
 )
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 
 K = 2**15 - 1
 ASKED = ApproxDP(1.0, 1e-6)

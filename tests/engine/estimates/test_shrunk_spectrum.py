@@ -18,10 +18,10 @@ from blockveil.engine.estimates.shrunk_spectrum import (
     suits,
 )
 from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.testing.mechanism import ADD, K
 
 PROMISE = ApproxDP(1.0, 1e-6)

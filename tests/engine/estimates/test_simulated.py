@@ -11,11 +11,11 @@ from blockveil.engine.estimates.matrices import covariance_of
 from blockveil.engine.estimates.shrunk_spectrum import noise_of_covariance, noise_of_moment, shrunk
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.records.geometry import Box, Ellipsoid
-from blockveil.engine.sensitivity.problems import SecondMoment
 
 ADD = Neighbours.ADD_REMOVE
 ASKED = ApproxDP(1.0, 1e-6)

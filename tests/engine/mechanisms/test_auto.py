@@ -10,6 +10,8 @@ from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.marginals.problem import Marginals
+from blockveil.engine.kinds.moments.problem import SecondMoment
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import Metric, compare, proven
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.contract import Importance, Status
@@ -17,7 +19,6 @@ from blockveil.engine.mechanisms.counts.strategy_search import optimal_product
 from blockveil.engine.mechanisms.counts.workload_answers import MatrixMechanism
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.workloads.marginal_tables import MarginalTables
 
 K = 2**15 - 1

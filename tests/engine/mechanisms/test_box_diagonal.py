@@ -10,6 +10,8 @@ from blockveil.engine.estimates.error_bounds import error_report, expected_spect
 from blockveil.engine.estimates.linear_forms import FeatureNoise
 from blockveil.engine.estimates.simulated import second_moment
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.directions.problem import PrincipalDirections
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.box_diagonal import BoxDiagonal, sizes
 from blockveil.engine.mechanisms.contract import NotApplicable
@@ -17,8 +19,6 @@ from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, Box, CappedBox
 from blockveil.engine.sensitivity.moment_diagonal import MOST_FEATURES
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.engine.sensitivity.problems import SecondMoment
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 GUARANTEE = ApproxDP(0.9, 1e-6)

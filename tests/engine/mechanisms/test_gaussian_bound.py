@@ -9,12 +9,13 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.histograms.problem import Histograms
 from blockveil.engine.kinds.marginals.problem import Marginals
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.gaussian_bound import least_total
 from blockveil.engine.records.geometry import Body, CappedBox
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.sensitivity.shaped_bounds import within_ball
 from blockveil.engine.shapes.duality import least_covariance
 from blockveil.engine.workloads.marginal_tables import MarginalTables

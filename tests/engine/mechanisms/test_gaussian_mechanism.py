@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from blockveil.engine.guarantees.calibration import gaussian_delta, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.gaussian import CannotCalibrate, add_noise, least_noise
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.second_moment import second_moment_sensitivity
 from blockveil.testing.moment_noise import calibrate
 

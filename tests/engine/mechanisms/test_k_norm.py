@@ -11,11 +11,11 @@ from blockveil.engine.guarantees.calibration import CalibrationError, CannotCali
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.k_norm import KNorm
 from blockveil.engine.records.geometry import Body, CappedBox
-from blockveil.engine.sensitivity.problems import Rows
 from blockveil.testing.mechanism import REPLACE, K
 
 GUARANTEE = ApproxDP(0.9, 1e-6)

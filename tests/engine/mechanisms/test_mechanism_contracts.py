@@ -9,8 +9,11 @@ from scipy import stats
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.directions.problem import PrincipalDirections
 from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.kinds.marginals.problem import Marginals
+from blockveil.engine.kinds.moments.problem import SecondMoment
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import Auto, Metric
 from blockveil.engine.mechanisms.box_diagonal import BoxDiagonal
 from blockveil.engine.mechanisms.contract import Importance
@@ -32,8 +35,6 @@ from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg
 from blockveil.engine.mechanisms.shaped_diagonal import ShapedDiagonal
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.workloads.workload import Identity, Kronecker
 from blockveil.testing.mechanism import ADD, PROBLEMS, REPLACE, TABLES, UNITS, K, MechanismContract, ReleaseContract
 

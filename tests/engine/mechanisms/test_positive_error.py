@@ -7,10 +7,11 @@ from blockveil.engine.estimates.postprocessing import nearest_psd
 from blockveil.engine.estimates.shrunk_spectrum import noise_of_moment, shrunk, suits
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.positive_error import MOST_FEATURES
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 
 PROMISE = ApproxDP(0.9, 1e-6)
 POSITIVE, TOTAL = Metric("psd"), Metric("total")

@@ -11,6 +11,8 @@ from blockveil.engine.estimates.linear_forms import FeatureNoise
 from blockveil.engine.estimates.simulated import covariance
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.directions.problem import PrincipalDirections
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
@@ -18,8 +20,6 @@ from blockveil.engine.mechanisms.joint_diagonal import JointDiagonal
 from blockveil.engine.mechanisms.shaped_diagonal import ShapedDiagonal
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, Box, CappedBox
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.engine.sensitivity.problems import SecondMoment
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 GUARANTEE = ApproxDP(0.9, 1e-6)

@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 from benchmarks.continual import binary_tree
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.noise import level_strategy
 from blockveil.engine.noise.design import add_noise
@@ -17,7 +18,6 @@ from blockveil.engine.noise.discrete_gaussian import GRID_TWO_LEVEL, NoiseKey, n
 from blockveil.engine.noise.level_strategy import Levels, ReadNight, WeightedDesign, least_noise, measurement, of_night
 from blockveil.engine.noise.level_weights import WEIGHTS
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 
 KEY = NoiseKey(bytes(range(32)))
 GUARANTEE = ApproxDP(1.0, 1e-6)

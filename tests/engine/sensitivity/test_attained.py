@@ -8,11 +8,12 @@ import pytest
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, MatrixMechanism
 from blockveil.engine.records.geometry import Ball, Body, Box, reaches_both_ends
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix, Total
 from blockveil.testing.mechanism import ADD, REPLACE, K, attained
 

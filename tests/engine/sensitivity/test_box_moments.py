@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.records.dither import Dither
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity import box_moments
 from blockveil.engine.sensitivity.box_moments import replaced_in_box
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.second_moment import MOST_SUMMED, second_moment_sensitivity
 from blockveil.testing.mechanism import REPLACE, K
 

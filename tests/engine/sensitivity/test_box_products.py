@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.box_products import replaced_products, replaced_triangle
-from blockveil.engine.sensitivity.problems import Rows
 from blockveil.testing.mechanism import REPLACE, K
 
 

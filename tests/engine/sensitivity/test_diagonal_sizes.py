@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.diagonal_sizes import (
     JoinedCount,
@@ -18,7 +19,6 @@ from blockveil.engine.sensitivity.diagonal_sizes import (
     free_gain,
     replaced_bound,
 )
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.spread import LEAST_STEP, Diagonal, Spread
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -8,11 +8,11 @@ from scipy.optimize import minimize
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.box_diagonal import sizes
 from blockveil.engine.noise.additive import gaussian_design, whole_shifts
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.moment_diagonal import box_sensitivity, most_gain
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.spread import Diagonal, Spread
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -8,11 +8,12 @@ import pytest
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.records.geometry import Body, CappedBox
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 
 K = 2**15 - 1
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.records.geometry import Body, Box, CappedBox
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.sensitivity.reach import (
     capped_second_moment,
     largest_l1,

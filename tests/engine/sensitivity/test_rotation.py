@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments import rotated as rotated_moments
+from blockveil.engine.kinds.moments.problem import SecondMoment
+from blockveil.engine.kinds.rows import rotated as rotated_rows
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg, Mvg
 from blockveil.engine.records.geometry import Ball, Body, Box, Ellipsoid, GeometryError
 from blockveil.engine.records.quantiser import ROUNDING_ALONG_DIRECTIONS, Quantiser
 from blockveil.engine.sensitivity import rotated_box, rotation
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.rotated_box import RotatedBox
 
 ADD, REPLACE = Neighbours
@@ -145,7 +147,7 @@ def test_coordinates_are_the_record_along_the_directions_and_lead_back(name):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_charged_loss_of_a_second_moment_covers_every_pair_of_neighbours(name, relation, seed):
     clip = clip_of(name, seed=seed)
-    problem = rotation.second_moment(clip, relation, 1000)
+    problem = rotated_moments.second_moment(clip, relation, 1000)
     design = ExactMvg(Allocation("shares", SHARES)).design(problem, CLAIM)
     rng = np.random.default_rng(seed)
     box = BOXES[name]
@@ -167,7 +169,7 @@ def test_the_charged_loss_of_a_second_moment_covers_every_pair_of_neighbours(nam
 @pytest.mark.parametrize("seed", range(3))
 def test_the_charged_loss_of_rows_covers_every_replaced_record(name, seed):
     clip = clip_of(name, seed=seed)
-    problem = rotation.rows(clip, REPLACE, 50)
+    problem = rotated_rows.rows(clip, REPLACE, 50)
     design = ExactMvg(Allocation("shares", SHARES)).design(problem, CLAIM)
     y = clip.quantise(box_records(name)) / clip.largest / design.spread.columns
     worst = np.max(np.linalg.norm(y[:, None, :] - y[None, :, :], axis=2))
@@ -179,7 +181,7 @@ def test_the_charged_loss_of_rows_covers_every_replaced_record(name, seed):
 @pytest.mark.parametrize("relation", Neighbours)
 def test_the_published_noise_along_directions_is_charged_at_its_loss(relation):
     clip = clip_of("cube")
-    problem = rotation.second_moment(clip, relation, 1000)
+    problem = rotated_moments.second_moment(clip, relation, 1000)
     design = Mvg(2, "square-root", Allocation("shares", SHARES)).design(problem, CLAIM)
     y = clip.quantise(box_records("cube")) / clip.largest / design.spread.rows
     assert np.max(np.sum(y**2, axis=1)) <= design.mu < 0.1
@@ -191,7 +193,7 @@ def test_a_turned_box_is_smaller_than_the_box_around_it_and_never_larger():
     for size in (3, 12, 40):
         box = Box(-np.ones(size), np.ones(size), np.zeros(size))
         clip = Quantiser(rotation.along(box.coordinates(), basis(size)), 2**19 - 1, False, None)
-        problem = rotation.second_moment(clip, ADD, 1000)
+        problem = rotated_moments.second_moment(clip, ADD, 1000)
         around = SecondMoment(Body.CUBE, np.ones(size), ADD, clip.largest, 1000, False)
         spread = problem.spread(np.ones(size), np.ones(size))
         ratio = problem.l2(spread).bound / around.l2(spread).bound
@@ -204,7 +206,7 @@ def test_directions_along_the_features_are_the_plain_box_but_for_rounding():
     plain = BOXES["cube"].coordinates()
     clip = Quantiser(rotation.along(plain, np.eye(3)), 2**19 - 1, False, None)
     for relation in Neighbours:
-        turned = rotation.second_moment(clip, relation, 1000)
+        turned = rotated_moments.second_moment(clip, relation, 1000)
         straight = SecondMoment(Body.CUBE, plain.scale, relation, clip.largest, 1000, False)
         spread = turned.spread(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0]))
         assert turned.l2(spread).bound == pytest.approx(straight.l2(spread).bound, rel=1e-5)
@@ -226,10 +228,10 @@ def test_what_is_no_basis_is_refused():
         with pytest.raises(GeometryError, match="direction"):
             rotation.along(coordinates, bad)
     with pytest.raises(GeometryError, match="box along directions"):
-        rotation.second_moment(Quantiser(coordinates, 32767, False, None), ADD, 10)
+        rotated_moments.second_moment(Quantiser(coordinates, 32767, False, None), ADD, 10)
     augmented = Quantiser(rotation.along(coordinates, np.eye(3)), 32767, True, None)
     with pytest.raises(GeometryError, match="second-moment"):
-        rotation.second_moment(augmented, ADD, 10)
+        rotated_moments.second_moment(augmented, ADD, 10)
     ball = Quantiser(rotation.along(Ball([0.0] * 3, 1.0).coordinates(), np.eye(3)), 32767, False, None)
     problem = SecondMoment(Body.BALL, np.ones(3), ADD, ball.largest, 10, False)
     with pytest.raises(NotApplicable):

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.sensitivity.second_moment import MOST_SUMMED, second_moment_sensitivity
 
 VECTORS = json.loads((Path(__file__).parents[2] / "data" / "testvectors.json").read_text())

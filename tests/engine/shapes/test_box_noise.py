@@ -8,11 +8,11 @@ import pytest
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.records.geometry import Body
 from blockveil.engine.sensitivity.box_with_ball import knapsack_loss, water_level
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.engine.shapes.box_noise import box_variances, box_with_ball_variances
 from blockveil.engine.shapes.duality import least_covariance
 

@@ -13,11 +13,11 @@ from blockveil.engine.guarantees.events import PoissonGaussian, Step
 from blockveil.engine.guarantees.guarantee import ZCDP, ApproxDP, GaussianDP, Loss, Neighbours, PureDP, compose
 from blockveil.engine.guarantees.profiles import gaussian_profile, pure_profile
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.pipeline.budget.filter import FAILURE_TICK, LOSS_TICK, NOTHING, SAMPLER_TICK, Accountant, Cap, Ticks
 
 SAMPLER = 300 * 2.0**-90

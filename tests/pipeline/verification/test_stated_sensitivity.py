@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.kinds.totals.problem import Totals
 from blockveil.engine.noise.banded import Band
 from blockveil.engine.records.geometry import Ball, Box, reaches_both_ends
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.engine.sensitivity.problems import Rows, SecondMoment
 from blockveil.engine.sensitivity.spread import Diagonal, Spread
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.verification.stated_sensitivity import moved

@@ -13,6 +13,8 @@ from scipy.special import hyp1f1, ive
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.kinds.directions.problem import PrincipalDirections
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.directions import exact_bingham
 from blockveil.engine.mechanisms.directions.exact_bingham import CertificateError, Sampler
@@ -21,8 +23,6 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.exact_matrix import complement, identity, integers, inverse_root
 from blockveil.engine.noise.exact_random import KeyBits
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.principal_directions import PrincipalDirections
-from blockveil.engine.sensitivity.problems import SecondMoment
 
 K = 2**15 - 1
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

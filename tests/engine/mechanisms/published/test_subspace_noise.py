@@ -10,11 +10,11 @@ from blockveil.engine.estimates.error_bounds import error_report, expected_spect
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.published.subspace_noise import AnalyzeGauss, ModSulq
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body
-from blockveil.engine.sensitivity.problems import SecondMoment
 from blockveil.testing.mechanism import K, MechanismContract
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

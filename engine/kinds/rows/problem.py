@@ -46,7 +46,7 @@ class Rows:
     Attributes
     ----------
     body, scale, neighbours, largest, even, ends
-        As for :class:`.moment_problem.SecondMoment`.
+        As for :class:`.moments.problem.SecondMoment`.
     rows
         Number of records, public.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
-from blockveil.engine.sensitivity.problems import SecondMoment
+from blockveil.engine.kinds.moments.problem import SecondMoment
 
 
 @dataclass(frozen=True, eq=False)

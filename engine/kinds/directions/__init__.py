@@ -1,0 +1,1 @@
+"""Leading principal directions of a second moment."""

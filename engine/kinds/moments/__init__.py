@@ -1,0 +1,1 @@
+"""Second moments and covariances: how far one record moves them."""

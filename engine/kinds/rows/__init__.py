@@ -1,0 +1,1 @@
+"""The records themselves: how far one of them moves its row."""
