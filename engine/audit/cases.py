@@ -28,10 +28,9 @@ from blockveil.engine.audit.subjects import Additive, Subject, visible_claim
 from blockveil.engine.audit.training_cases import OF_TRAINING, mutants_of_training, training_cases
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_epsilon
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, PureDP
-from blockveil.engine.kinds.counts.problem import Counts
-from blockveil.engine.kinds.marginals.problem import Marginals
 from blockveil.engine.kinds.moments.rotated import RotatedSecondMoment
 from blockveil.engine.kinds.rows.rotated import RotatedRows
+from blockveil.engine.mechanisms.abilities import constants, ranges_asked, workload
 from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
 from blockveil.engine.mechanisms.declaration import MechanismDeclaration
 from blockveil.engine.mechanisms.registry import declarations, declared
@@ -138,9 +137,7 @@ def _additive_cases(declaration: MechanismDeclaration, guarantee: ApproxDP, muta
 
 def _sums_of_cells(problem: Problem) -> bool:
     """Whether sums of cells are asked for: a workload, or ranges of tables."""
-    if isinstance(problem, Marginals):
-        return bool(problem.tables.ordered)
-    return isinstance(problem, Counts) and bool(problem.workload)
+    return ranges_asked(problem) is not None or bool(workload(problem))
 
 
 def charged(design: NoiseDesign, guarantee: ApproxDP) -> Claim:
@@ -173,9 +170,9 @@ def _additive(
 def _place(problem: Problem) -> str:
     if isinstance(problem, RotatedSecondMoment | RotatedRows):
         return " along directions"
-    if isinstance(problem, Marginals) and problem.tables.ordered:
+    if ranges_asked(problem) is not None:
         return " with ranges"
-    if getattr(problem, "augmented", False):
+    if constants(problem)[0]:
         return " with a count"
     return " in a box within a ball" if isinstance(getattr(problem, "body", None), CappedBox) else ""
 

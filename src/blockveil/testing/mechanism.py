@@ -20,6 +20,12 @@ from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
 from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.kinds.totals.problem import Totals
+from blockveil.engine.mechanisms.abilities import (
+    one_bin_of_each_column,
+    one_cell_of_each_table,
+    one_row,
+    whole_numbers,
+)
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -70,7 +76,7 @@ PROBLEMS = {
 def attained(problem, design):
     """What some pair of neighbours differs by, in the norm of the noise, over its scale where spreads are one."""
     if design.joint:
-        return (problem.largest_entry if isinstance(problem, Rows) else problem.l2)(design.spread).attained
+        return (problem.largest_entry if one_row(problem) else problem.l2)(design.spread).attained
     if design.strategy is None:
         return (problem.l2 if design.loss.mu else problem.l1)(design.spread).attained
     # Every record that is added, and every one that is replaced by another or by none, as whole-number answers.
@@ -83,11 +89,11 @@ def attained(problem, design):
 
 def single_records(problem):
     """Counts of one record, for each cell that it may lie in; of histograms, for two bins of each column or none."""
-    if isinstance(problem, Histograms):
+    if one_bin_of_each_column(problem):
         places = product(*(range(-1, min(2, bins)) for bins in problem.sizes))
         width = np.arange(problem.shape[1])
         return [(width == np.array(each)[:, None]).astype(np.int64) for each in places]
-    if not isinstance(problem, Marginals):
+    if not one_cell_of_each_table(problem):
         return [cell.reshape(problem.cells) for cell in np.eye(np.prod(problem.cells), dtype=np.int64)]
     found, tables = [], problem.tables
     for places in np.ndindex(tables.sizes):
@@ -100,10 +106,10 @@ def single_records(problem):
 
 def entries_that_change(problem, design):
     """Most distinct entries of the answer in which some pair of neighbours differs."""
-    if not isinstance(problem, Counts | Histograms | Marginals):
+    if not whole_numbers(problem):
         # A record without a zero changes all entries of its row, or all of the whole answer.
         answer = np.ones(design.shape)
-        if isinstance(problem, Rows):
+        if one_row(problem):
             answer[1:] = 0
         return np.count_nonzero(np.triu(answer) if design.symmetric else answer)
     answers = single_records(problem)
