@@ -67,6 +67,8 @@ def empty_house(tmp_path):
         ("pipeline/plan/upward.py", "import blockveil.flows"),
         ("engine/noise/upward.py", "from blockveil.flows import lazily"),
         ("engine/noise/upward.py", "import blockveil.engine.mechanisms"),
+        ("engine/mechanisms/beside.py", "import blockveil.engine.kinds.totals"),
+        ("engine/kinds/totals/beside.py", "import blockveil.engine.kinds.moments"),
         ("pipeline/ledger/upward.py", "from blockveil.pipeline import releases"),
         ("flows/cluster/upward.py", "import blockveil.flows.service"),
         ("pipeline/releases/study.py", "def lazily():\n    import blockveil.engine.study"),
