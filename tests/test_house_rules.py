@@ -145,7 +145,17 @@ def test_no_two_public_classes_share_a_name():
     assert [name for name, times in found.items() if times > 1] == []
 
 
-PARTS = {"rotated", "problem", "section", "question", "accuracy", "unit_rows", "post_processing", "preview"}
+PARTS = {
+    "rotated",
+    "problem",
+    "section",
+    "question",
+    "accuracy",
+    "unit_rows",
+    "post_processing",
+    "preview",
+    "presenter",
+}
 FAMILIES = {"cells", "directions", "second_moment", "blocks"} | PARTS
 """Kinds of answer, each of which has a file in several rooms, and the parts that each kind of query has."""
 

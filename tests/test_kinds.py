@@ -10,10 +10,10 @@ import pytest
 from blockveil.pipeline.base.kinds import FOLDERS, Kind, kind_of, kinds
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACE = ROOT / "pipeline" / "kinds"
+PLACES = {ROOT / layer / "kinds" for layer in ("engine", "pipeline")}
 REGISTRY = ROOT / "pipeline" / "base" / "kinds.py"
 
-AT_MOST = {"files that import a kind": 19, "classes of kinds told apart": 24, "files that say a kind": 36}
+AT_MOST = {"files that import a kind": 18, "classes of kinds told apart": 24, "files that say a kind": 22}
 """What is left outside the folders; each number may only fall."""
 
 
@@ -21,7 +21,7 @@ AT_MOST = {"files that import a kind": 19, "classes of kinds told apart": 24, "f
 def outside():
     """Syntax of every file of the product outside the folders of kinds, by its path."""
     files = [path for layer in ("engine", "pipeline", "flows") for path in sorted((ROOT / layer).rglob("*.py"))]
-    return {path: ast.parse(path.read_text()) for path in files if PLACE not in path.parents and path != REGISTRY}
+    return {path: ast.parse(path.read_text()) for path in files if not PLACES & set(path.parents) and path != REGISTRY}
 
 
 def imported(syntax):

@@ -90,8 +90,7 @@ class NoiseAlone:
     @property
     def dependent(self) -> bool:
         """Whether entries share noise in a way that the release does not tell."""
-        # Totals have the noise of the count in them, unless their origin is zero.
-        shared = self.matrix.kind == "totals" and bool(np.any(self.matrix.attributes.get("origin", ())))
+        shared = self.matrix.presenter.shares_noise(self.matrix.attributes)
         shared = shared or "K-norm" in str(self._mechanism.get("grid", ""))
         shared = shared or bool(self._mechanism.get("diagonal", {}).get("shared", 0))
         determined = {"strategy", "steps", "concentration"} & self._mechanism.keys() == set() and not shared
@@ -191,7 +190,7 @@ class NoiseAlone:
     def _has_means(self) -> bool:
         matrix = self.matrix
         return (
-            (matrix.kind == "totals" or (matrix.kind == "covariance" and matrix.symmetric))
+            (matrix.presenter.has_means or (matrix.kind == "covariance" and matrix.symmetric))
             and {"mean", "count"} <= matrix.vectors().keys()
             and len(matrix.attributes.get("origin", ())) == matrix.shape[0]
         )

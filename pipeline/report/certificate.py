@@ -10,7 +10,7 @@ from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import cap_sentence
 from blockveil.pipeline.ledger.proofs import Proof
-from blockveil.pipeline.report import bounds_table
+from blockveil.pipeline.report import bounds_source
 from blockveil.pipeline.report.certified import Account, Certified, Paid
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.markup import (
@@ -165,7 +165,7 @@ def _bounds(query: Mapping[str, Any]) -> list[str]:
     shown = [{"feature": name, "least": least, "largest": most} for name, least, most in ranges[:LONGEST]]
     more = len(ranges) - LONGEST
     return [
-        pairs([*_plain(query), *bounds_table.source_rows(dict(query))]),
+        pairs([*_plain(query), *bounds_source.source_rows(dict(query))]),
         *([grid(shown)] if shown else []),
         *([paragraph(f"The release states the bounds of {more:,} more.")] if more > 0 else []),
     ]

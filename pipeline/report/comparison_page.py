@@ -34,7 +34,7 @@ def sentence(found: Comparison) -> str:
             f"{found.beyond:,} of {found.entries:,} {label} differ by more than noise explains ({alone}): what was "
             "measured has changed, be it the data or the config."
         )
-    one = "total" if found.release.kind == "totals" else f"{label.removesuffix('ies')}y"
+    one = found.release.presenter.entry or f"{label.removesuffix('ies')}y"
     within = f"No {one} differs by more than the noise of the two releases explains"
     if not others:
         return f"{within}, and no other number does: {alone}."
@@ -58,8 +58,8 @@ def lines(found: Comparison) -> Rows:
     expected = "about 1" if spread is None else f"1, give or take {spread:.2g},"
     if found.one_charge:
         expected = "1 at most, since nights of one charge share noise,"
-    of_totals = found.release.kind == "totals"
-    of = "totals" if of_totals else f"Entries of the {found.release.label}"
+    one = found.release.presenter.entry
+    of = f"{one}s" if one else f"Entries of the {found.release.label}"
     return [
         (of, f"{found.beyond:,} of {found.entries:,} differ by more than noise explains"),
         *others,
@@ -68,7 +68,7 @@ def lines(found: Comparison) -> Rows:
             "Mean squared difference",
             f"{found.mean_square:.4g} in units of the noise of both; {expected} if nothing has changed",
         ),
-        *([] if of_totals else [("Leading subspace", angle)]),
+        *([] if one else [("Leading subspace", angle)]),
     ]
 
 

@@ -13,8 +13,9 @@ from blockveil.engine.estimates.matrices import Estimate
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan.mechanisms_compared import compared_text
-from blockveil.pipeline.report import after, bounds_table, learned_shape, totals_table
+from blockveil.pipeline.report import after, learned_shape
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
+from blockveil.pipeline.report.presenter import Presenter
 from blockveil.pipeline.report.released_moments import correlation_of
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
@@ -77,6 +78,11 @@ class Facts:
         return self.matrix.kind
 
     @property
+    def presenter(self) -> Presenter:
+        """What its kind says of it."""
+        return self.matrix.presenter
+
+    @property
     def label(self) -> str:
         """Name of the matrix in words."""
         return self.kind.replace("_", " ")
@@ -84,7 +90,8 @@ class Facts:
     @property
     def entries(self) -> str:
         """What its entries are called."""
-        return self.label if self.kind == "totals" else f"{self.label.removesuffix('s')} entries"
+        one = self.presenter.entry
+        return f"{one}s" if one else f"{self.label.removesuffix('s')} entries"
 
     @property
     def title(self) -> str:
@@ -123,15 +130,15 @@ class Facts:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing that is asked for stands out: no entry, of a symmetric matrix no pair, of totals no mean."""
-        if self.kind == "totals" and totals_table.far_means(self.scan.alone):
+        """Whether nothing that is asked for stands out: no entry, of a symmetric matrix no pair."""
+        if self.presenter.finds_more(self):
             return False
         return self.scan.others.outside == 0 and (self.scan.others.entries > 0 or self.scan.diagonal.outside == 0)
 
     @property
     def has_spectrum(self) -> bool:
-        """Whether the spectrum says more than the entries do: they are many, and none of totals or directions."""
-        return self.kind not in ("totals", "directions") and min(self.matrix.shape) >= FEWEST_DIRECTIONS
+        """Whether the spectrum says more than the entries do: they are many, and of a kind that has one."""
+        return self.presenter.has_spectrum and min(self.matrix.shape) >= FEWEST_DIRECTIONS
 
     @property
     def above_noise(self) -> int:
@@ -156,7 +163,7 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
     """Noise against signal in a few lines, what stands out first."""
     lines = [("Findings", finding(facts)), ("Standing out", band_rule(facts))]
     vectors = facts.matrix.vectors()
-    lines += [("Means", totals_table.means_sentence(facts.scan.alone))] if facts.kind == "totals" else []
+    lines += facts.presenter.lines(facts)
     if "count" in vectors:
         count, deviation = (float(part) for part in vectors["count"])
         noise = f" with noise of standard deviation {number(deviation)}" if deviation else ", public by the relation"
@@ -195,9 +202,9 @@ def finding(facts: Facts) -> str:
 def _searched(facts: Facts) -> tuple[tuple[BeyondNoise, str], tuple[BeyondNoise, str]]:
     """Entries off and on the diagonal, and what they are called; without symmetry all are off it."""
     scan, kind = facts.scan, facts.kind
-    if facts.kind == "totals":
-        means = BeyondNoise(scan.others.entries, totals_table.far_means(scan.alone))
-        return (scan.others, f"{scan.others.entries:,} totals"), (means, f"{scan.others.entries:,} means")
+    found = facts.presenter.searched(facts)
+    if found is not None:
+        return found
     if not facts.matrix.symmetric:
         return (scan.others, f"{scan.others.entries:,} {facts.entries}"), (scan.diagonal, "")
     pairs, own = _PAIRS.get(kind, "entries off the diagonal"), _OWN.get(kind, "entries on the diagonal")
@@ -295,10 +302,9 @@ def _whole(error: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 def estimates(facts: Facts) -> list[dict[str, str | float]]:
     """Estimates and their noise, at most :data:`LONGEST_TABLE` rows: one a feature, or one a column of the matrix."""
-    if facts.kind == "totals":
-        return totals_table.by_column(facts.matrix, facts.scan.alone, LONGEST_TABLE)
-    if facts.kind == "histograms":
-        return bounds_table.by_feature(facts.matrix.array, facts.attributes, LONGEST_TABLE)
+    own = facts.presenter.estimates(facts, LONGEST_TABLE)
+    if own is not None:
+        return own
     return _by_feature(facts) if facts.matrix.symmetric else _by_column(facts)
 
 
@@ -312,7 +318,7 @@ def error_table(facts: Facts) -> list[dict[str, str]]:
 
 def left_out(facts: Facts) -> str:
     """Says how many rows a table of estimates lacks; empty where none."""
-    total = facts.matrix.shape[0 if facts.kind in ("totals", "histograms") else 1]
+    total = facts.matrix.shape[0 if facts.presenter.by_row else 1]
     return "" if total <= LONGEST_TABLE else f"The first {LONGEST_TABLE:,} of {total:,}; the release holds all of them."
 
 

@@ -25,7 +25,6 @@ from blockveil.pipeline.report.markup import (
 from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.pictures import Picture, heat_map, heat_map_caption, spectrum
 from blockveil.pipeline.report.reader_limits import limits
-from blockveil.pipeline.report.totals_table import means_sentence
 from blockveil.pipeline.report.training_curve import training
 
 FEW = 40
@@ -123,7 +122,7 @@ def _findings(facts: Facts) -> list[str]:
     rows, left_out = own_units.strongest(facts), found.not_estimable(facts)
     count = facts.matrix.vectors().get("count")
     records = [] if count is None else [paragraph(_records(*(float(part) for part in count)))]
-    means = [paragraph(_sentence(means_sentence(facts.scan.alone)))] if facts.kind == "totals" else []
+    means = [paragraph(_sentence(line)) for _, line in facts.presenter.lines(facts)]
     parts = [
         paragraph(found.finding(facts), "found"),
         *means,

@@ -15,6 +15,7 @@ from blockveil.engine.answers.layout import split
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.data.derived_noise import DerivedDeviations
 from blockveil.pipeline.data.zarr_arrays import CHUNK_SIDE, ArrayLikeOnDisk
+from blockveil.pipeline.report.presenter import presenter_of
 
 Array = NDArray[np.float64]
 Span = tuple[int, int]
@@ -89,7 +90,8 @@ class ReleasedMatrix:
                 "Give the folder or the pointer of a release that Blockveil has published",
             )
         self._stored = tuple(int(length) for length in self._arrays[self.kind].shape)
-        self._lying = self.kind == "counts" and len(self._stored) == 1
+        self.presenter = presenter_of(self.attributes)
+        self._lying = self.presenter.in_a_line and len(self._stored) == 1
         self._down = 0 if self._lying else 1
         if len(self._stored) > 2 and prod(self._stored[1:]) > _MOST_COLUMNS:
             self._down = split(self._stored)
@@ -198,17 +200,8 @@ class ReleasedMatrix:
 
     @cached_property
     def centre(self) -> Array | None:
-        """What is released where records say nothing, shape (1, n) or (m, 1); None for zero.
-
-        Of records the origin by column. Of totals, where the count is public, that of as many records at the origin.
-        """
-        origin = np.asarray(self.attributes.get("origin", []), np.float64)
-        if self.kind == "rows" and origin.shape == self.shape[1:]:
-            return origin[None, :]
-        if self.kind == "totals" and origin.shape == self.shape[:1]:
-            count, noise = self.vectors()["count"]
-            return None if float(noise) else float(count) * origin[:, None]
-        return None
+        """What is released where records say nothing, shape (1, n) or (m, 1); None for zero."""
+        return self.presenter.centre(self)
 
     @cached_property
     def _names(self) -> tuple[list[_Along], list[_Along]]:

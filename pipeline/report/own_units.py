@@ -52,9 +52,9 @@ def _rounded(value: float, places: int) -> str:
 
 
 def ranges(facts: Facts) -> list[tuple[float, float]] | None:
-    """Declared range of each row of a symmetric matrix or of totals; None where no box was declared."""
+    """Declared range of each row that is a feature; None where no box was declared."""
     declared = learned_shape.asked(facts.attributes).get("geometry", {})
-    by_row = facts.matrix.symmetric or facts.kind == "totals"
+    by_row = facts.matrix.symmetric or facts.presenter.by_row
     if not by_row or not isinstance(declared, dict):
         return None
     found: list[tuple[float, float]] = []
@@ -69,14 +69,12 @@ def by_feature(facts: Facts) -> list[dict[str, str]]:
     """What the release says of each feature, at most :data:`.facts.LONGEST_TABLE` of them, as text."""
     if facts.kind == "covariance" and facts.matrix.symmetric and "mean" in facts.matrix.vectors():
         return _moments(facts)
-    if facts.kind == "totals":
-        return _totals(facts)
-    if facts.kind == "histograms":
-        return _histograms(facts)
-    return [_together(row) for row in estimates(facts)]
+    rows = estimates(facts)
+    own = facts.presenter.in_own_units(facts, rows)
+    return [with_noise(row) for row in rows] if own is None else own
 
 
-def _together(row: dict[str, str | float]) -> dict[str, str]:
+def with_noise(row: dict[str, str | float]) -> dict[str, str]:
     """An estimate and its noise in one cell."""
     found = {name: value for name, value in row.items() if isinstance(value, str)}
     for name, value in row.items():
@@ -84,37 +82,6 @@ def _together(row: dict[str, str | float]) -> dict[str, str]:
         if isinstance(value, float) and isinstance(noise, float):
             found[name] = measured(value, noise)
     return found
-
-
-def _totals(facts: Facts) -> list[dict[str, str]]:
-    """Total and mean of each column."""
-    declared = ranges(facts)
-    rows = []
-    for i, row in enumerate(estimates(facts)):
-        values = _together(row)
-        low, high = (number(float(row[f"mean {end}"])) for end in ("at least", "at most"))
-        values["mean in 95 of 100 releases"] = f"{low} to {high}"
-        between = {} if declared is None else {"declared range": " to ".join(map(number, declared[i]))}
-        rows.append({"column": values.pop("column"), **between, **values})
-    return rows
-
-
-def _histograms(facts: Facts) -> list[dict[str, str]]:
-    """Bounds of each column, and the share of its values beyond them; its number of values where that is released."""
-    counted = facts.matrix.vectors().get("values")
-    rows = []
-    for i, row in enumerate(estimates(facts)):
-        low, high = (float(row[f"{end} bound"]) for end in ("lower", "upper"))
-        shares = [float(row[f"share outside, {end}"]) for end in ("least", "most")]
-        shown = {"column": str(row["feature"])}
-        if counted is not None:
-            shown["values"] = measured(*(float(part[i]) for part in counted))
-        found = math.isfinite(low) or math.isfinite(high)
-        shown["bins stand out"] = f"between {number(low)} and {number(high)}" if found else "none"
-        beyond = " to ".join(f"{100.0 * share:.2g}" for share in shares)
-        shown["values beyond, in 95 of 100 releases"] = f"{beyond} %" if found else ""
-        rows.append(shown)
-    return rows
 
 
 def _moments(facts: Facts) -> list[dict[str, str]]:

@@ -15,7 +15,6 @@ import numpy as np
 
 from blockveil.pipeline.base.drawing import drawn_by
 from blockveil.pipeline.base.written_numbers import number
-from blockveil.pipeline.report import totals_table
 from blockveil.pipeline.report.cells import Cells
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
@@ -34,12 +33,17 @@ from blockveil.pipeline.report.papers import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_LABELS = 40
+MOST_LABELS = 40
 
 
 def heat_map(facts: Facts) -> Picture:
-    """Released matrix; what noise could explain is greyed out. Of totals, intervals of their means."""
-    return facts.once("heat map", lambda: _intervals(facts) if facts.kind == "totals" else _matrix(facts))
+    """Released matrix; what noise could explain is greyed out. What its kind draws in place of it, where it does."""
+    own = _own_picture(facts)
+    return facts.once("heat map", lambda: _matrix(facts)) if own is None else own[0]
+
+
+def _own_picture(facts: Facts) -> tuple[Picture, str] | None:
+    return facts.once("own picture", lambda: facts.presenter.picture(facts))
 
 
 def _matrix(facts: Facts) -> Picture:
@@ -48,9 +52,8 @@ def _matrix(facts: Facts) -> Picture:
     signed = matrix.symmetric or bool((cells.clear & (cells.values < 0)).any())
     each = "" if cells.values.shape == matrix.shape else f"; a cell is the mean of {_per_cell(facts)} entries"
     title = f"Released {_shown(facts)}{each}\n{_GREY}"
-    drawn = _Map(
-        cells, matrix, title, -largest if signed else 0.0, largest, _caption(facts), _numbers(facts), _blank(facts)
-    )
+    least, label = -largest if signed else 0.0, finding_in_short(facts)
+    drawn = _Map(cells, matrix, title, least, largest, label, _numbers(facts), _blank(facts))
     strongest = "; ".join(
         f"{facts.where(entry)} {entry.relative:.2f}"
         if matrix.symmetric
@@ -64,35 +67,6 @@ def _matrix(facts: Facts) -> Picture:
     return pictured(drawn.draw, text)
 
 
-def _intervals(facts: Facts) -> Picture:
-    """Means of the first columns and what holds them in 95 of 100 releases, between the declared ends."""
-    few = min(_LABELS, facts.matrix.shape[0])
-    mean, low, high = (part[:few] for part in totals_table.placed_means(facts.matrix, facts.scan.alone))
-    means = totals_table.means_sentence(facts.scan.alone)
-    text = (
-        f"{finding(facts)} Shown are {few:,} means with their intervals, between the declared ends of columns: {means}."
-    )
-
-    def draw(theme: Theme) -> Figure:
-        with drawn_by(STYLE):
-            figure = blank_figure(6.6, 1.2 + 0.22 * few)
-            axes, along = figure.add_subplot(), np.arange(few)
-            axes.hlines(along, 0.0, 1.0, color=theme.hidden, lw=0.6)
-            axes.hlines(along, low, high, color=theme.noise, lw=5.0)
-            axes.scatter(mean, along, s=18, color=theme.signal, zorder=3)
-            axes.set_yticks(along, [_short(name) for name in facts.matrix.names(0, few)])
-            axes.set_xticks([0.0, 0.5, 1.0], ["lower end", "middle", "upper end"])
-            axes.set_xlim(-0.02, 1.02)
-            axes.invert_yaxis()
-            title = "Released means between the declared ends of their columns"
-            axes.set_title(f"{title}\nbar: holds the mean in 95 of 100 releases", color=theme.ink, fontsize=9.5)
-            _write_over(axes, _caption(facts), theme)
-            plain_axes(axes, theme)
-            return figure
-
-    return pictured(draw, text)
-
-
 _GREY = "grey: no further from zero than noise alone goes, or no ratio"
 
 NUMBERED = 6
@@ -101,8 +75,9 @@ NUMBERED = 6
 
 def heat_map_caption(facts: Facts) -> str:
     """How the heat map is read."""
-    if facts.kind == "totals":
-        return "A bar holds the mean of its column in 95 of 100 releases."
+    own = _own_picture(facts)
+    if own is not None:
+        return own[1]
     grey = "Grey is what is no further from zero than noise alone goes, or what has no ratio to the diagonal."
     if not facts.matrix.symmetric:
         return f"{grey} In brackets: numbers of such cells." if _is_numbered(facts) else grey
@@ -110,8 +85,8 @@ def heat_map_caption(facts: Facts) -> str:
         return grey
     if not _is_numbered(facts):
         return f"{grey} The diagonal is blank where it stands out: a ratio of an entry to itself is 1."
-    own = "standard deviations" if facts.kind == "covariance" else "released entries"
-    return f"{grey} In brackets: numbers of such cells. On the diagonal: {own}, in units of their own."
+    diagonal = "standard deviations" if facts.kind == "covariance" else "released entries"
+    return f"{grey} In brackets: numbers of such cells. On the diagonal: {diagonal}, in units of their own."
 
 
 def _is_numbered(facts: Facts) -> bool:
@@ -151,7 +126,7 @@ def _compact(value: float) -> str:
     return text if len(text) <= 9 else f"{value:.3g}"
 
 
-def _caption(facts: Facts) -> str:
+def finding_in_short(facts: Facts) -> str:
     """What is written over a picture that shows no finding."""
     if not facts.nothing:
         return ""
@@ -191,7 +166,7 @@ class _Map:
             self._write(axes, image, theme)
             self._label(axes)
             axes.set_title(self.title, color=theme.ink, fontsize=9.5)
-            _write_over(axes, self.label, theme)
+            write_over(axes, self.label, theme)
             bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
             bar.outline.set_visible(False)
             bar.ax.tick_params(colors=theme.ink)
@@ -231,11 +206,11 @@ class _Map:
             whole = self.matrix.shape[axis]
             place = axes.set_xticks if axis else axes.set_yticks
             turned = {"rotation": 90} if axis else {}
-            if length == whole <= _LABELS:
-                place(range(length), [_short(name) for name in self.matrix.names(axis, _LABELS)], **turned)
+            if length == whole <= MOST_LABELS:
+                place(range(length), [short_name(name) for name in self.matrix.names(axis, MOST_LABELS)], **turned)
                 continue
             ticks = np.unique(np.linspace(0, length - 1, 6).round().astype(int))
-            names = [_short(self.matrix.name(axis, int(tick * whole // length))) for tick in ticks]
+            names = [short_name(self.matrix.name(axis, int(tick * whole // length))) for tick in ticks]
             place(ticks, names, **turned)
 
 
@@ -245,7 +220,7 @@ def _ink_on(colour: Sequence[float]) -> str:
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "#ffffff"
 
 
-def _write_over(axes: Any, label: str, theme: Theme) -> None:
+def write_over(axes: Any, label: str, theme: Theme) -> None:
     """Put a label, where there is one, over the middle of a picture."""
     if label:
         framed = {"facecolor": theme.background, "edgecolor": theme.ink, "boxstyle": "round,pad=0.6"}
@@ -253,7 +228,7 @@ def _write_over(axes: Any, label: str, theme: Theme) -> None:
         axes.text(0.5, 0.5, label, color=theme.ink, fontsize=13, **middle)
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     return name if len(name) <= 18 else name[:17] + "…"
 
 

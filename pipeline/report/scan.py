@@ -19,9 +19,6 @@ from blockveil.pipeline.report.noise_apart import NoiseApart
 STRONGEST = 10
 """How many of the strongest entries are listed."""
 
-_BY_VALUE = ("counts", "directions")
-"""Matrices without symmetry whose entries have one unit, and are ranked by value; others are by their noise."""
-
 
 @dataclass(frozen=True)
 class ReleasedEntry:
@@ -268,7 +265,7 @@ class _Pass:
             ranked = (self._scale[tile.rows[0] + i] * self._scale[tile.columns[0] + j] > 0) & (size <= 1.0 + 1e-9)
             without = int(np.count_nonzero(~ranked))
             i, j, size = i[ranked], j[ranked], size[ranked]
-        elif self._matrix.kind not in _BY_VALUE:
+        elif not self._matrix.presenter.ranked_by_value:
             with np.errstate(divide="ignore"):
                 size = np.abs(signal[i, j]) / deviation[i, j]
         found = []

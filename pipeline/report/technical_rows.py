@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from blockveil.pipeline.data.contribution import Contribution
-from blockveil.pipeline.report import bounds_table, learned_shape
+from blockveil.pipeline.report import bounds_source, learned_shape
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.words import origin
 
@@ -23,7 +23,7 @@ def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:
         ("Neighbours", str(promise["neighbours"])),
         *_unit_rows(promise),
         ("Mechanism", str(noise["mechanism"])),
-        *bounds_table.source_rows(learned_shape.asked(facts.attributes)),
+        *bounds_source.source_rows(learned_shape.asked(facts.attributes)),
         *(("Unvetted", origin(each)) for each in facts.attributes.get("unvetted", [])),
         *_noise_rows(noise),
     ]

@@ -246,7 +246,7 @@ MUTANTS = (
         ),
         (
             "test_which_means_stand_out_is_judged_from_the_declared_origin_and_not_from_where_records_were_found",
-            "blockveil.pipeline.report.totals_table:far_means",
+            "blockveil.pipeline.kinds.totals.totals_table:far_means",
             "means.shift + alone.moved_origin",
             "means.shift",
         ),

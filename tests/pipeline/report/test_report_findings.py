@@ -211,7 +211,7 @@ def test_records_at_their_origin_are_noise_alone():
     release = other_kind(60.0 + np.random.default_rng(3).standard_normal((50, 2)), ("record", "feature"))
     release.arrays = {"rows": release.arrays["novel"], "rows_standard_deviation": np.ones((50, 2))}
     release.dimensions = {"rows": ("record", "feature")}
-    release.attributes |= {"matrix": "rows", "origin": [60.0, 60.0]}
+    release.attributes |= {"matrix": "rows", "origin": [60.0, 60.0], "query": {"kind": "rows"}}
     release.attributes["mechanism"] |= {"grid": "2 levels"}
     found = Facts(release)
     assert found.nothing

@@ -9,10 +9,11 @@ import pytest
 from blockveil.engine.estimates.ratios import RatioErrors
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.kinds.totals import totals_table
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.report import comparison_page, facts, halves, machine_readable, page, totals_table
+from blockveil.pipeline.report import comparison_page, facts, halves, machine_readable, page
 from blockveil.pipeline.report.comparison import CannotCompare, compare
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.number_sources import Sources

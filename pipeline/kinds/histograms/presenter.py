@@ -1,0 +1,57 @@
+"""What a report says of histograms of columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from blockveil.pipeline.base.written_numbers import number
+from blockveil.pipeline.kinds.histograms.question import bounds_of
+from blockveil.pipeline.report.facts import Facts
+from blockveil.pipeline.report.own_units import measured
+from blockveil.pipeline.report.presenter import Presenter, Row
+
+_NAMES = ("bin_lower", "bin_upper", "feature", "histograms", "histograms_standard_deviation")
+
+
+class HistogramsPresenter(Presenter):
+    """Histograms of columns: what they say of each column's bounds."""
+
+    by_row = True
+
+    def estimates(self, facts: Facts, most: int) -> list[Row]:
+        """Bounds beyond which nothing stands out, and the share of a column's values outside; NaN where unknown."""
+        rows: list[Row] = []
+        few = {name: whole[: 2 * most] for name in _NAMES if (whole := facts.matrix.array(name)) is not None}
+        for name, found in bounds_of(few, facts.attributes)[:most]:
+            unknown = float("nan")
+            rows.append(
+                {
+                    "feature": name,
+                    "lower bound": unknown if found is None else found.lower,
+                    "upper bound": unknown if found is None else found.upper,
+                    "share outside": unknown if found is None else found.outside.share,
+                    "share outside, least": unknown if found is None else found.outside.least_share,
+                    "share outside, most": unknown if found is None else found.outside.most_share,
+                }
+            )
+        return rows
+
+    def in_own_units(self, facts: Facts, rows: Sequence[Row]) -> list[dict[str, str]]:
+        """Bounds of each column, and the share of its values beyond; its number of values where that is released."""
+        counted, shown_rows = facts.matrix.vectors().get("values"), []
+        for i, row in enumerate(rows):
+            low, high = (float(row[f"{end} bound"]) for end in ("lower", "upper"))
+            shares = [float(row[f"share outside, {end}"]) for end in ("least", "most")]
+            shown = {"column": str(row["feature"])}
+            if counted is not None:
+                shown["values"] = measured(*(float(part[i]) for part in counted))
+            found = math.isfinite(low) or math.isfinite(high)
+            shown["bins stand out"] = f"between {number(low)} and {number(high)}" if found else "none"
+            beyond = " to ".join(f"{100.0 * share:.2g}" for share in shares)
+            shown["values beyond, in 95 of 100 releases"] = f"{beyond} %" if found else ""
+            shown_rows.append(shown)
+        return shown_rows
+
+
+PRESENTER = HistogramsPresenter()
