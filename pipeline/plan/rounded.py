@@ -17,15 +17,10 @@ from blockveil.engine.estimates.rounding_error import RoundingError
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.records.rounding import FINE_BITS
 from blockveil.pipeline.config import BoxGeometry, LoadedConfig
-from blockveil.pipeline.kinds.moments.question import MomentAnswer
-from blockveil.pipeline.kinds.moments.section import MomentSection
-from blockveil.pipeline.kinds.outer.question import OuterAnswer
-from blockveil.pipeline.kinds.outer.section import OuterProductsSection
-from blockveil.pipeline.kinds.totals.question import TotalsAnswer
 from blockveil.pipeline.questions import Answer
-from blockveil.pipeline.questions.rounded_sides import RoundedSide
+from blockveil.pipeline.questions.rounded_sides import RoundedSums
 from blockveil.pipeline.sections.geometry_section import Geometry
-from blockveil.pipeline.sections.query_sections import USUAL_BITS, USUALLY_ALIKE, most_bits
+from blockveil.pipeline.sections.query_sections import USUAL_BITS, USUALLY_ALIKE, Asked, OneShapeSection, most_bits
 
 FEW_BITS = 8
 
@@ -40,8 +35,6 @@ _SMALL = 0.2
 
 _WIDE = 256
 """Features from which on products take most of the time."""
-
-_Summed = MomentAnswer | OuterAnswer | TotalsAnswer
 
 
 @dataclass(frozen=True)
@@ -144,20 +137,27 @@ class Rounded:
 
 def rounded(answer: Answer) -> Rounded | None:
     """What is known of the rounding of an answer of sums; None of another."""
-    if not isinstance(answer, _Summed):
+    sums, noise = _sums(answer)
+    if sums is None or noise is None:
         return None
-    problem, error, clip = answer.question.problem, answer.question.rounding, _clip(answer)
-    noise, lead = _noise(answer), _lead(answer)
-    rows, largest = problem.rows_at_most, float(problem.largest)
-    value = _largest_error(clip) / largest
-    products = not isinstance(answer, TotalsAnswer)
+    error, lead = sums.error, sums.lead
+    rows, largest = sums.records, float(sums.largest)
+    value = _largest_error(sums.clip) / largest
     everywhere = np.ones(noise.shape[1] - lead, np.bool_) if error is None else error.columns[lead:] > 0.0
-    worst = _worst(noise, lead, everywhere, value, rows, products=products)
+    worst = _worst(noise, lead, everywhere, value, rows, products=sums.products)
     by_content = None if error is None else _by_content(noise, lead, error)
-    alike, entry = answer.question.alike, "an entry" if products else "a total"
-    bits = int(largest).bit_length() + 1
-    apart = isinstance(answer, OuterAnswer)
+    alike, entry = sums.alike, "an entry" if sums.products else "a total"
+    bits, apart = int(largest).bit_length() + 1, len(sums.sides) > 1
     return Rounded(bits, by_content, worst, alike or USUALLY_ALIKE, value, alike is not None, entry, apart)
+
+
+def _sums(answer: Answer) -> tuple[RoundedSums | None, NDArray[np.float64] | None]:
+    """What an answer sums, and the standard deviation of each entry in coordinates, with the constant where it leads.
+
+    Nothing of an answer that is no sum, or has no noise that is added.
+    """
+    noise = answer.design.additive
+    return getattr(answer.question, "sums", None), None if noise is None else noise.entry_standard_deviation()
 
 
 def _worst(noise: Any, lead: int, rounded_at: Any, value: float, rows: int, *, products: bool) -> Shares:
@@ -176,20 +176,6 @@ def _by_content(noise: Any, lead: int, error: RoundingError) -> Shares:
     down = lead if found.shape[0] > 1 else 0
     entry = float(np.max(found[down:, lead:] / noise[down:, lead:]))
     return Shares(entry, float(np.max(found[0, lead:] / noise[0, lead:])) if down else None)
-
-
-def _noise(answer: _Summed) -> Any:
-    """Standard deviation of each entry in coordinates, with the constant where there is one."""
-    return answer.design.entry_standard_deviation()
-
-
-def _lead(answer: _Summed) -> int:
-    problem = answer.question.problem
-    return int(getattr(problem, "augmented", False) or getattr(problem, "counted", False))
-
-
-def _clip(answer: _Summed) -> Quantiser:
-    return answer.question.query.left if isinstance(answer, OuterAnswer) else answer.question.query.quantiser
 
 
 def _largest_error(clip: Quantiser) -> float:
@@ -211,34 +197,30 @@ def facts(answer: Answer) -> dict[str, Any]:
     r, of outer products ``by_row`` and ``by_column``, a number where all of them are the same; K is ``largest_integer``
     of the mechanism.
     """
-    found = rounded(answer)
-    if found is None or not isinstance(answer, _Summed):
+    found, (sums, _) = rounded(answer), _sums(answer)
+    if found is None or sums is None:
         return {}
     said = {"rounding": found.usual, "rounding_of_equal_records": found.unusual}
     stated = {name: line for name, line in said.items() if line is not None}
-    error, side = answer.question.rounding, _side(answer)
+    error, side = sums.error, sums.sides[0]
     if error is None or side is None:
         return stated
     common = {
-        "records": answer.question.problem.rows_at_most,
+        "records": sums.records,
         "duplicates_at_most": found.alike,
         "tilt": side.tilt,
         "second_order": error.second_order,
     }
-    if isinstance(answer, OuterAnswer):
+    if found.apart:
         own = {"by_row": _short(error.rows), "by_column": _short(error.columns)}
     else:
-        own = {"by_coordinate": _short(error.columns[_lead(answer) :])}
+        own = {"by_coordinate": _short(error.columns[sums.lead :])}
     return stated | {"rounding_error": common | own}
 
 
 def _short(values: NDArray[np.float64]) -> float | list[float]:
     """A number where all are the same."""
     return float(values[0]) if float(np.ptp(values)) == 0.0 else values.tolist()
-
-
-def _side(answer: _Summed) -> RoundedSide | None:
-    return answer.question.sides[0] if isinstance(answer, OuterAnswer) else answer.question.side
 
 
 def lines(answer: Answer) -> list[tuple[str, str]]:
@@ -253,12 +235,12 @@ def lines(answer: Answer) -> list[tuple[str, str]]:
 def by_bits(loaded: LoadedConfig) -> Iterator[tuple[LoadedConfig, bool]]:
     """Yield the config with more and more bits, where it leaves them open, and whether these are settled."""
     query = loaded.config.query
-    if not isinstance(query, MomentSection | OuterProductsSection) or not _left_open(loaded, query):
+    if not isinstance(query, Asked) or not query.chooses_bits or not _left_open(loaded, query):
         yield loaded, True
         return
     # Sums of nights that share a charge are weighted, and need room for it.
     most = most_bits(query) if loaded.config.continual is None else min(USUAL_BITS, most_bits(query))
-    if len(query.columns) >= _WIDE and isinstance(query, MomentSection) and _is_plain_box(query.geometry):
+    if len(query.columns) >= _WIDE and isinstance(query, OneShapeSection) and _is_plain_box(query.geometry):
         yield _with_bits(loaded, FEW_BITS), False
     if most > USUAL_BITS:
         yield _with_bits(loaded, USUAL_BITS), False
@@ -270,7 +252,7 @@ def _with_bits(loaded: LoadedConfig, bits: int) -> LoadedConfig:
     return replace(loaded, config=loaded.config.model_copy(update={"query": query}))
 
 
-def _left_open(loaded: LoadedConfig, query: MomentSection | OuterProductsSection) -> bool:
+def _left_open(loaded: LoadedConfig, query: Asked) -> bool:
     """Whether the bits are not declared, of products whose rounding is known."""
     return query.quantisation_bits is None and getattr(loaded.config.mechanism, "directions", None) is None
 
@@ -292,10 +274,5 @@ def enough(answer: Answer) -> bool:
         return found.worst.largest <= _NEGLIGIBLE
     if found.bits > FEW_BITS:
         return found.by_content.largest <= _SMALL
-    return found.by_content.largest <= _NEGLIGIBLE and not _spoilt(answer)
-
-
-def _spoilt(answer: Answer) -> bool:
-    """Whether a declared step does not fit into the integers of an answer."""
-    side = answer.question.side if isinstance(answer, MomentAnswer) else None
-    return side is not None and side.spoilt
+    sums, _ = _sums(answer)
+    return found.by_content.largest <= _NEGLIGIBLE and not (sums is not None and sums.spoilt)

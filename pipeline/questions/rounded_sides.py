@@ -119,3 +119,42 @@ def error_of_sums(side: RoundedSide, records: int, alike: int | None) -> Roundin
     if side.rounded is None:
         return None
     return RoundingError(np.zeros(1), side.by_coordinate(records, alike or USUALLY_ALIKE), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundedSums:
+    """Sums of rounded records, or of products of two of their values, as far as rounding matters.
+
+    Attributes
+    ----------
+    sides
+        How the values of records are rounded, of each factor; None where that is not known.
+    clip
+        Clip and quantisation, of the first factor.
+    error
+        Error by rounding; None where records are rounded to nearest.
+    lead
+        Constants that lead the columns of the answer.
+    records
+        Largest number of records.
+    largest
+        K, the integer that stands for coordinate one.
+    alike
+        How often one content occurs at most, where that is declared.
+    products
+        Whether products are summed.
+    """
+
+    sides: tuple[RoundedSide | None, ...]
+    clip: Quantiser
+    error: RoundingError | None
+    lead: int
+    records: int
+    largest: int
+    alike: int | None
+    products: bool
+
+    @property
+    def spoilt(self) -> bool:
+        """Whether a declared step does not fit into the integers of records in one shape."""
+        return len(self.sides) == 1 and self.sides[0] is not None and self.sides[0].spoilt

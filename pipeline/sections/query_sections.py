@@ -87,7 +87,15 @@ class QuerySection(Section):
 
 
 class Asked(QuerySection):
-    """A query of quantised records."""
+    """A query of quantised records.
+
+    Attributes
+    ----------
+    chooses_bits
+        Whether a plan chooses the bits of a value where they are left open: of products, by what noise hides.
+    """
+
+    chooses_bits: ClassVar[bool] = False
 
     rows_at_most: Annotated[Whole, Field(ge=1, le=10**15)]
     """a public bound on the number of records"""

@@ -41,7 +41,7 @@ from blockveil.pipeline.questions.question import (
     span,
     text,
 )
-from blockveil.pipeline.questions.rounded_sides import RoundedSide, error_of, rounded_side
+from blockveil.pipeline.questions.rounded_sides import RoundedSide, RoundedSums, error_of, rounded_side
 
 _PAIR = ("feature", "feature_")
 
@@ -74,6 +74,13 @@ class Moment:
     side: RoundedSide | None = None
     alike: int | None = None
     shortening: Shortening | None = None
+
+    @property
+    def sums(self) -> RoundedSums:
+        """Sums of products of two values."""
+        problem, clip = self.problem, self.query.quantiser
+        lead, records, largest = self.lead, problem.rows_at_most, problem.largest
+        return RoundedSums((self.side,), clip, self.rounding, lead, records, largest, self.alike, products=True)
 
     @property
     def rounding(self) -> RoundingError | None:

@@ -15,6 +15,7 @@ class MomentSection(OneShapeSection):
 
     of_features: ClassVar[bool] = True
     least_error: ClassVar[str] = "relative"
+    chooses_bits: ClassVar[bool] = True
 
     kind: Literal["covariance", "second-moment"]
     """what is released"""

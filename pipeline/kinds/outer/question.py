@@ -22,7 +22,7 @@ from blockveil.pipeline.kinds.outer.section import OuterProductsSection
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks, Large, OuterBlocks
 from blockveil.pipeline.questions.question import Answer, additive, ends_in_coordinates, extent, quantiser, span, text
-from blockveil.pipeline.questions.rounded_sides import RoundedSide, error_of, rounded_side
+from blockveil.pipeline.questions.rounded_sides import RoundedSide, RoundedSums, error_of, rounded_side
 
 _PAIR = ("row", "column")
 
@@ -45,6 +45,12 @@ class Outer:
     right: tuple[str, ...]
     sides: tuple[RoundedSide, RoundedSide]
     alike: int | None = None
+
+    @property
+    def sums(self) -> RoundedSums:
+        """Sums of products of a value of each factor."""
+        records, largest = self.problem.rows_at_most, self.problem.largest
+        return RoundedSums(self.sides, self.query.left, self.rounding, 0, records, largest, self.alike, products=True)
 
     @property
     def rounding(self) -> RoundingError | None:

@@ -16,6 +16,7 @@ class OuterProductsSection(Asked):
     """The sum of outer products of the two halves of a record, such as gradients of a linear layer."""
 
     in_one_shape: ClassVar[bool] = False
+    chooses_bits: ClassVar[bool] = True
 
     kind: Literal["outer-products"]
     """what is released"""

@@ -30,7 +30,7 @@ from blockveil.pipeline.questions.question import (
     quantiser,
     text,
 )
-from blockveil.pipeline.questions.rounded_sides import RoundedSide, error_of_sums, rounded_side
+from blockveil.pipeline.questions.rounded_sides import RoundedSide, RoundedSums, error_of_sums, rounded_side
 
 _NAMED = 4
 """Features whose expected error a plan gives in their own units."""
@@ -58,6 +58,13 @@ class TotalsQuestion:
     side: RoundedSide | None = None
     alike: int | None = None
     shortening: Shortening | None = None
+
+    @property
+    def sums(self) -> RoundedSums:
+        """Sums of values."""
+        problem, clip = self.problem, self.query.quantiser
+        lead, records, largest = int(problem.counted), problem.rows_at_most, problem.largest
+        return RoundedSums((self.side,), clip, self.rounding, lead, records, largest, self.alike, products=False)
 
     @property
     def rounding(self) -> RoundingError | None:
