@@ -27,11 +27,10 @@ from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_en
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.preview import USUAL, Preview, Table
 from blockveil.pipeline.accuracy.simulated_records import simulated_records
-from blockveil.pipeline.kinds.gradients.question import course_of
-from blockveil.pipeline.kinds.gradients.training import Course
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import additive
+from blockveil.pipeline.questions.stepwise import Stepwise, course_of
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.in_memory import drawn, summed
 from blockveil.pipeline.sections.query_sections import OneShapeSection
@@ -196,7 +195,7 @@ def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArr
 
 
 def _trained(
-    plan: Plan, course: Course, records: Table, copies: int, key: NoiseKey
+    plan: Plan, course: Stepwise, records: Table, copies: int, key: NoiseKey
 ) -> tuple[NDArray[np.int64], Released]:
     """Exact and released sums of all steps of a training, each at the weights that the released ones before it give."""
     exact, released = (np.empty(plan.design.shape, np.int64) for _ in range(2))

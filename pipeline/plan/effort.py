@@ -15,9 +15,9 @@ from blockveil.engine.answers.rates import NOMINAL, Rates
 from blockveil.engine.answers.work import GrowthKind
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LocalCluster, ReleaseConfig, Threads
-from blockveil.pipeline.kinds.gradients.question import steps_of
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.question import additive
+from blockveil.pipeline.questions.stepwise import steps_of
 
 CHUNK_BYTES = 32 * 2**20
 """Bytes of float64 records that a task reads at once, unless the config says how many rows."""

@@ -23,7 +23,6 @@ from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
-from blockveil.pipeline.kinds.gradients.question import course_of, steps_of
 from blockveil.pipeline.ledger.guessing import with_loss, with_promise
 from blockveil.pipeline.plan import nights
 from blockveil.pipeline.plan.axis_names import require_own_names
@@ -36,6 +35,7 @@ from blockveil.pipeline.plan.first_stages import Learned
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.questions import Answer, Question
+from blockveil.pipeline.questions.stepwise import course_of, steps_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from blockveil.engine.records.geometry import Body
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
 from blockveil.pipeline.data.preview import Looked
-from blockveil.pipeline.kinds.gradients.question import training_lines
 from blockveil.pipeline.ledger.guessing import warning
 from blockveil.pipeline.plan import nights, promise, published_epsilons, rounded
 from blockveil.pipeline.plan.balance import Rows
@@ -21,6 +20,7 @@ from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, comparis
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
 from blockveil.pipeline.plan.vetting import unvetted_words
+from blockveil.pipeline.questions.stepwise import step_lines
 
 _FAR = 1.5
 """Errors over the bound from which on another query is worth a word."""
@@ -67,7 +67,7 @@ def describe(
         *([] if store is None else [("Records", store.sentence)]),
         ("Mechanism", plan.mechanism.name),
         *answer.design.lines(),
-        *training_lines(plan.question, plan.design),
+        *step_lines(plan.question, plan.design),
         ("Expected error", answer.error_sentence()),
         *rounded.lines(answer),
         ("Charge", charge),

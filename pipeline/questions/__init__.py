@@ -6,6 +6,7 @@
 * :mod:`.rounded_sides`: How the values of records in a box become integers: on which steps, at which places, and what
   that adds to an error
 * :mod:`.spread_questions`: What a night asks of its records before its answer, where it learns the shape of its noise
+* :mod:`.stepwise`: Answers that are measured in steps, each of which follows from what the steps before it released
 """
 
 from __future__ import annotations

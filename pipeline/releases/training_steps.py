@@ -22,14 +22,12 @@ import numpy as np
 from blockveil.engine.answers.graph import exact_graph, noisy_graph
 from blockveil.engine.answers.held_records import Holding
 from blockveil.engine.answers.layout import Layout, Tile
-from blockveil.engine.answers.step_gradients import GradientsAtStep
 from blockveil.engine.noise.design import Design, Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.data.datasets import Dataset
-from blockveil.pipeline.kinds.gradients.question import course_of
-from blockveil.pipeline.kinds.gradients.training import Course
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.questions.stepwise import StepSum, Stepwise, course_of
 from blockveil.pipeline.releases import fisher_step, outputs
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.publishing import Staged
@@ -143,21 +141,21 @@ class _Sums:
         """
         self._holding = Holding(self._handle, self._attempt, self._room, self._dataset.rows)
 
-    def hold(self, course: Course, *, of_all: bool = False) -> list[object]:
+    def hold(self, course: Stepwise, *, of_all: bool = False) -> list[object]:
         """The sum of the next step, or of all records in its place, which is thrown away."""
         query = course.of_all_records() if of_all else course.query(self._handle, self._holding)
         name = f"{self.name_of(course)}{'-all' if of_all else ''}"
         return _hold(self._compute, self._dataset, self.layout_of(course), self._chunk_rows, query, name)
 
-    def name_of(self, course: Course) -> str:
+    def name_of(self, course: Stepwise) -> str:
         """Public beginning of the task names of the next step."""
         return f"blockveil-{self._handle[:12]}-{self._attempt}-{course.step}"
 
-    def rows_of(self, course: Course) -> tuple[int, int]:
+    def rows_of(self, course: Stepwise) -> tuple[int, int]:
         """Rows of the next step in the whole answer."""
         return course.step * self._rows, (course.step + 1) * self._rows
 
-    def layout_of(self, course: Course) -> Layout:
+    def layout_of(self, course: Stepwise) -> Layout:
         """Tiles of the next step in the whole answer."""
         return _moved(self._layout, self.rows_of(course)[0])
 
@@ -173,7 +171,7 @@ class _Heard:
         self._found: list[tuple[float, float]] = []
         self._next = time.monotonic()
 
-    def follow(self, course: Course, released: Released) -> None:
+    def follow(self, course: Stepwise, released: Released) -> None:
         """Take in the released sum of the next step."""
         if self._hear is unheard:
             return
@@ -189,7 +187,7 @@ class _Heard:
 
 
 def _hold(
-    compute: Compute, dataset: Dataset, layout: Layout, chunk_rows: int, query: GradientsAtStep, name: str
+    compute: Compute, dataset: Dataset, layout: Layout, chunk_rows: int, query: StepSum, name: str
 ) -> list[object]:
     """The exact sum of a step, held where it was computed, or computed with its noise once the charge is committed."""
     graph = exact_graph(dataset.source, query, layout, chunk_rows, name)

@@ -229,6 +229,7 @@ def write_over(axes: Any, label: str, theme: Theme) -> None:
 
 
 def short_name(name: str) -> str:
+    """A name as it stands beside a picture: its first letters where it is long."""
     return name if len(name) <= 18 else name[:17] + "…"
 
 

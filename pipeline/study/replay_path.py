@@ -19,10 +19,10 @@ from blockveil.engine.noise.design import Design
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import Levels
 from blockveil.pipeline.accuracy.extreme_rows import Row
-from blockveil.pipeline.kinds.gradients.question import Gradients, course_of
-from blockveil.pipeline.kinds.gradients.training import Course
+from blockveil.pipeline.kinds.gradients.question import Gradients
 from blockveil.pipeline.kinds.rows.question import RowsQuestion
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.questions.stepwise import Stepwise, course_of
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.releases.growing import ByAge
 from blockveil.pipeline.releases.in_memory import drawn, summed
@@ -77,7 +77,7 @@ class ReplayPath(Generic[Drawn]):
         self.levels: Levels | None = plan.series.levels if plan.series is not None else None
 
     @property
-    def course(self) -> Course | None:
+    def course(self) -> Stepwise | None:
         """Training from its first step; None where the config asks for none."""
         question = self.plan.question
         if self.away and isinstance(question, Gradients) and question.training is not None:
@@ -153,7 +153,7 @@ class ReplayPath(Generic[Drawn]):
         held, layout = summed(self.plan, query, source, _CHUNK_ROWS, self._compute, name)
         return drawn(self.design, held, layout, self._compute, key, name)
 
-    def _trained(self, course: Course, every: list[Records], key: NoiseKey, steps: int | None) -> list[Released]:
+    def _trained(self, course: Stepwise, every: list[Records], key: NoiseKey, steps: int | None) -> list[Released]:
         releases = [np.zeros(self.design.shape, np.int64) for _ in every]
         height, columns = self.design.shape[0] // self.plan.steps, (0, self.design.shape[1])
         while not course.done and course.step != steps:

@@ -15,8 +15,8 @@ from distributed import Client
 from blockveil.engine.answers import held_records
 from blockveil.engine.noise import keyring
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.kinds.gradients.question import course_of
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.questions.stepwise import course_of
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.publishing import find_published
 from tests.end_to_end.served import with_tables

@@ -15,8 +15,8 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.config.load import load_tables
 from blockveil.pipeline.data.released import OpenRelease
-from blockveil.pipeline.kinds.gradients.question import course_of
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.questions.stepwise import course_of
 
 ALPHA = 1e-9
 ROWS, FEATURES = 4000, ("a", "b", "c")

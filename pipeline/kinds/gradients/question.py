@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from blockveil.engine.answers import gram
 from blockveil.engine.answers.gradients import GradientsQuery
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output
-from blockveil.engine.answers.step_records import Batches, FixedBatches, PoissonBatches
+from blockveil.engine.answers.step_records import FixedBatches, PoissonBatches
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport, error_report
@@ -48,6 +48,19 @@ class Gradients:
     def answer(self, design: Design) -> Answer:
         """The sum with noise."""
         return GradientsAnswer(self, additive(design))
+
+    @property
+    def steps(self) -> int:
+        """Sums that the answer is made of, each at weights that follow from those before it."""
+        return 1 if self.training is None else self.training.steps
+
+    def course(self, design: Design) -> Course | None:
+        """Training from its first step; None where nothing is trained."""
+        return None if self.training is None else Course(self.training, self.query, additive(design))
+
+    def step_lines(self, design: Design) -> list[tuple[str, str]]:
+        """Lines (what, value) of what one step of a training costs, and all of them; none where nothing is trained."""
+        return _step_lines(self, design)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +118,8 @@ class GradientsAnswer:
 
     def error_sentence(self) -> str:
         """The expected error of the sum, and of a row at the largest number of rows."""
-        batches = batches_of(self.question)
+        training = self.question.training
+        batches = None if training is None else training.batches
         share = 1.0 if batches is None else batches.share
         rows, size = max(1, round(self.question.problem.rows_at_most * share)), self._deviations()
         steps = self.question.problem.steps
@@ -158,35 +172,11 @@ class GradientsAnswer:
         """A model is put together whole."""
 
 
-def steps_of(question: Question) -> int:
-    """Sums that an answer is made of, each at weights that follow from those before it; one of other questions."""
-    match question:
-        case Gradients(training=Training(steps=steps)):
-            return steps
-    return 1
-
-
 def errors_share_of(question: Question) -> float | None:
     """Share of mu squared that a training spends on errors of its coefficients; None where it declares none."""
     match question:
         case Gradients(training=Training(errors_share=share)):
             return share
-    return None
-
-
-def batches_of(question: Question) -> Batches | None:
-    """How the steps of a training take part of the records; None where each is over all of them."""
-    match question:
-        case Gradients(training=Training(batches=batches)):
-            return batches
-    return None
-
-
-def course_of(question: Question, design: Design) -> Course | None:
-    """Training of a question from its first step; None where it asks for no training."""
-    match question:
-        case Gradients(training=Training() as training, query=query):
-            return Course(training, query, additive(design))
     return None
 
 
@@ -260,12 +250,23 @@ def _model(asked: GradientsSection, at: weights.Weights) -> Model:
     return Model.at(Output(model.loss), Activation(model.activation or "tanh"), at)
 
 
-def training_lines(question: Question, design: Design) -> list[tuple[str, str]]:
-    """Lines (what, value) of what one step of a training costs, and all of them; none where nothing is trained."""
-    steps = steps_of(question)
+def _route_lines(question: Question, mu: float) -> list[tuple[str, str]]:
+    """Whether steps or a covariance is the better way to a linear classifier; nothing of other models."""
+    match question:
+        case Gradients(training=Training() as training, query=query):
+            classes = int(query.label[1]) + 1
+            if query.model.output is Output.SQUARED or query.model.hidden or mu <= 0.0:
+                return []
+            found = route(training.all_examples, len(question.features), classes, mu, training.steps)
+            return [("Route", found.sentence)]
+    return []
+
+
+def _step_lines(question: Gradients, design: Design) -> list[tuple[str, str]]:
+    steps = question.steps
     if steps == 1:
         return []
-    loss, batches = design.loss, batches_of(question)
+    loss, batches = design.loss, None if question.training is None else question.training.batches
     most = batches.most(steps) if isinstance(batches, FixedBatches) else steps
     alone = loss.mu / math.sqrt(most)
     of_steps = "a step alone has " + (f"mu {alone:.4g}" if alone > 0 else f"epsilon {loss.epsilon / most:.4g}")
@@ -293,18 +294,6 @@ def training_lines(question: Question, design: Design) -> list[tuple[str, str]]:
         ),
         *_route_lines(question, loss.mu),
     ]
-
-
-def _route_lines(question: Question, mu: float) -> list[tuple[str, str]]:
-    """Whether steps or a covariance is the better way to a linear classifier; nothing of other models."""
-    match question:
-        case Gradients(training=Training() as training, query=query):
-            classes = int(query.label[1]) + 1
-            if query.model.output is Output.SQUARED or query.model.hidden or mu <= 0.0:
-                return []
-            found = route(training.all_examples, len(question.features), classes, mu, training.steps)
-            return [("Route", found.sentence)]
-    return []
 
 
 QUESTION = build
