@@ -21,6 +21,8 @@ class Presenter:
 
     Attributes
     ----------
+    matrix
+        Name of the array that it speaks of; empty for any.
     entry
         What one of its entries is called; empty where it has no name of its own.
     by_row
@@ -37,6 +39,7 @@ class Presenter:
         Whether means follow from its entries and the count.
     """
 
+    matrix = ""
     entry = ""
     by_row = False
     in_a_line = False
@@ -90,7 +93,9 @@ def presenter_of(attributes: Mapping[str, Any]) -> Presenter:
     """Presenter of a release by its attributes."""
     query = attributes.get("query")
     kind = query.get("kind") if isinstance(query, dict) else None
-    return kind_of(kind if isinstance(kind, str) else "").part("presenter", _OF_ANY_MATRIX)
+    found = kind_of(kind if isinstance(kind, str) else "").part("presenter", _OF_ANY_MATRIX)
+    # A published file may name one kind and the matrix of another.
+    return found if found.matrix == attributes.get("matrix") else _OF_ANY_MATRIX
 
 
 _OF_ANY_MATRIX = Presenter()

@@ -8,6 +8,7 @@ from blockveil.pipeline.report.presenter import Presenter
 class DirectionsPresenter(Presenter):
     """Directions: entries of unit vectors, whose singular values say nothing."""
 
+    matrix = "directions"
     has_spectrum = False
     ranked_by_value = True
 

@@ -17,6 +17,7 @@ _NAMES = ("bin_lower", "bin_upper", "feature", "histograms", "histograms_standar
 class HistogramsPresenter(Presenter):
     """Histograms of columns: what they say of each column's bounds."""
 
+    matrix = "histograms"
     by_row = True
 
     def estimates(self, facts: Facts, most: int) -> list[Row]:

@@ -11,6 +11,8 @@ from blockveil.pipeline.report.presenter import Presenter
 class RowsPresenter(Presenter):
     """Records: one that says nothing lies at the origin."""
 
+    matrix = "rows"
+
     def centre(self, matrix: ReleasedMatrix) -> Array | None:
         """The origin by column."""
         origin = np.asarray(matrix.attributes.get("origin", []), np.float64)

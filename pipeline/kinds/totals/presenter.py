@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class TotalsPresenter(Presenter):
     """Totals and means of columns: what stands out are means, and intervals of them are drawn."""
 
+    matrix = "totals"
     entry = "total"
     by_row = True
     has_spectrum = False

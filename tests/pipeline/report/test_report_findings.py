@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.base.kinds import FOLDERS
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.plan.planning import make_plan
@@ -251,3 +252,15 @@ def test_fewer_eigenvalues_than_other_tests_find_are_said_to_be_of_another_test(
     assert (pair.above_noise, everything.above_noise) == (0, D)
     assert "may find more" in facts.spectrum_lines(pair)[0][1]
     assert "may find more" not in facts.spectrum_lines(everything)[0][1]
+
+
+@pytest.mark.parametrize("query", list(FOLDERS))
+def test_a_file_that_names_one_kind_and_the_matrix_of_another_is_shown_as_any_matrix(query):
+    release = other_kind(np.random.default_rng(3).standard_normal((50, 2)), ("record", "feature"))
+    plain = Facts(release)
+    release.attributes = {**release.attributes, "query": {**release.attributes.get("query", {}), "kind": query}}
+    found = Facts(release)
+    assert found.matrix.kind == "novel"
+    assert (found.entries, found.nothing, found.has_spectrum) == (plain.entries, plain.nothing, plain.has_spectrum)
+    assert facts.estimates(found) == facts.estimates(plain)
+    assert heat_map(found) is not None
