@@ -28,9 +28,10 @@ def _unknown(answer: Any, population: Population, compared: object = None) -> No
     del answer, population, compared
 
 
-def _no_features(question: Any) -> Sequence[Coordinates | Ends]:
-    del question
-    return ()
+def _in_one_shape(question: Any) -> Sequence[Coordinates | Ends]:
+    """Of a question whose records lie in one shape; nothing of another."""
+    coordinates = getattr(question, "coordinates", None)
+    return () if coordinates is None else (coordinates,)
 
 
 def _as_they_are(plan: Any, records: NDArray[np.float64], standard: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -65,7 +66,7 @@ class Accuracy(NamedTuple):
     pairs: Callable[[Any, Population], Sequence[ExpectedError]] = _no_errors
     found: Callable[[Any, Population], Directions | None] = _unknown
     angles: Callable[[Any, Population, int], float | None] = _unknown
-    features: Callable[[Any], Sequence[Coordinates | Ends]] = _no_features
+    features: Callable[[Any], Sequence[Coordinates | Ends]] = _in_one_shape
     completed: Callable[[Any, NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]] = _as_they_are
 
 

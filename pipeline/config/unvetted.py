@@ -26,6 +26,9 @@ GROUPS = {"mechanism": "blockveil.mechanisms", "query": "blockveil.queries"}
 OURS = {"mechanism": {*FILES, *get_args(AutoSection.model_fields["kind"].annotation)}, "query": set(FOLDERS)}
 """Names that no other package can take."""
 
+_NEEDED = ("section", "question")
+"""Parts without which nothing of a kind can be planned."""
+
 
 @dataclass(frozen=True)
 class Unvetted:
@@ -104,13 +107,14 @@ def load(table: str, kind: str) -> Unvetted | None:
         raise ConfigError(f"{what} is offered by {names}", "A kind has one origin", "Uninstall all but one of them")
     try:
         declaration = found[0].load()
+        lacking = [name for name in _NEEDED if isinstance(declaration, Kind) and declaration.part(name, None) is None]
     except Exception as error:  # noqa: BLE001 - a foreign module may raise anything
         problem = type(error).__name__
     else:
         wanted = MechanismDeclaration if table == "mechanism" else Kind
-        if isinstance(declaration, wanted) and kind in _names(declaration):
+        if isinstance(declaration, wanted) and kind in _names(declaration) and not lacking:
             return Unvetted(table, kind, package, version, declaration)
-        problem = f"it is no {wanted.__name__} of this name"
+        problem = f"it has no {lacking[0]}" if lacking else f"it is no {wanted.__name__} of this name"
     raise ConfigError(
         f"{what} of {package} {version} cannot be used: {problem}",
         "An entry point names the declaration of its kind",

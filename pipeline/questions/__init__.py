@@ -12,9 +12,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
-from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.questions.question import Answer, Question
 
@@ -29,11 +28,7 @@ def ask(loaded: LoadedConfig) -> Question:
     ValueError
         The declared shape, bits and size cannot be combined.
     """
-    build: Callable[[LoadedConfig, Any], Question] = loaded.config.kind.part("question", _unknown)
+    build: Callable[[LoadedConfig, Any], Question] | None = loaded.config.kind.part("question", None)
+    if build is None:
+        raise TypeError(f"{loaded.config.query.kind} declares no question")  # loading a config has refused it
     return build(loaded, loaded.config.query)
-
-
-def _unknown(loaded: LoadedConfig, query: Any) -> NoReturn:
-    raise ConfigError(
-        f'query.kind = "{query.kind}" asks nothing', "A kind declares its question", "Ask who maintains its package"
-    )

@@ -53,15 +53,14 @@ class QuerySection(Section):
         rows_at_most: int
         missing: str
 
+        @property
+        def columns(self) -> tuple[str, ...]:
+            """Names of the columns of the records."""
+
     @property
     def geometries(self) -> Mapping[str, Geometry]:
         """Shapes by their key; none where a count needs no bounds."""
         return {}
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns of the records."""
-        raise NotImplementedError
 
     @property
     def usual_bits(self) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.pipeline.accuracy.extreme_rows import FURTHEST, Row
+from blockveil.pipeline.accuracy.extreme_rows import FURTHEST, Row, in_shape
 from blockveil.pipeline.plan.planning import Plan
 
 Records = NDArray[np.float64]
@@ -20,12 +20,15 @@ _SEED = 20261124
 def rows_of_a_unit(plan: Plan) -> list[Row]:
     """Rows that move the release of a plan far; empty for a query of which nothing is known."""
     rng = np.random.default_rng(_SEED)
-    return list(plan.config.kind.part("unit_rows", _nothing)(plan.question, plan.config.query, rng))
+    return list(plan.config.kind.part("unit_rows", _about_its_shape)(plan.question, plan.config.query, rng))
 
 
-def _nothing(question: Any, query: Any, rng: np.random.Generator) -> Iterator[Row]:
-    del question, query, rng
-    yield from ()
+def _about_its_shape(question: Any, query: Any, rng: np.random.Generator) -> Iterator[Row]:
+    """Of a question whose records lie in one shape; none of another."""
+    del query
+    coordinates = getattr(question, "coordinates", None)
+    if coordinates is not None:
+        yield from in_shape(coordinates, rng)
 
 
 def others(rows: list[Row], number: int) -> Records:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from blockveil.engine.records.geometry import Coordinates, Vector
+from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.accuracy.directions import Directions
 from blockveil.pipeline.accuracy.expected import Accuracy
 from blockveil.pipeline.accuracy.number_error import ExpectedError
@@ -20,7 +20,6 @@ from blockveil.pipeline.kinds.moments.directions_found import (
     found_of,
     supposed_spectrum,
 )
-from blockveil.pipeline.kinds.moments.question import Moment
 
 _Answer = NoisyDirections | DrawnDirections
 
@@ -64,8 +63,4 @@ def sine_of_draws(answer: DrawnDirections, population: Population) -> Vector:
     return np.array(lost)
 
 
-def _features(question: Moment) -> tuple[Coordinates]:
-    return (question.coordinates,)
-
-
-ACCURACY = Accuracy(_errors, _typical, _pairs, _found, _angles, _features)
+ACCURACY = Accuracy(_errors, _typical, _pairs, _found, _angles)

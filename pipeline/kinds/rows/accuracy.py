@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from blockveil.engine.records.geometry import Coordinates, Vector
+from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.accuracy.expected import Accuracy
 from blockveil.pipeline.accuracy.number_error import MOST_FEATURES, ExpectedError, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population
-from blockveil.pipeline.kinds.rows.question import RowsAnswer, RowsQuestion
+from blockveil.pipeline.kinds.rows.question import RowsAnswer
 
 
 def errors(answer: RowsAnswer, population: Population) -> list[ExpectedError]:
@@ -37,8 +37,4 @@ def typical(answer: RowsAnswer, population: Population, names: Sequence[str] = (
     return float(np.exp(np.mean(np.log(_record_deviations(answer) / answer.question.coordinates.scale))))
 
 
-def _features(question: RowsQuestion) -> tuple[Coordinates]:
-    return (question.coordinates,)
-
-
-ACCURACY = Accuracy(errors, typical, features=_features)
+ACCURACY = Accuracy(errors, typical)

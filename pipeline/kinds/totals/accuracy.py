@@ -8,11 +8,11 @@ import numpy as np
 
 from blockveil.engine.estimates.rounding_error import entry_deviations
 from blockveil.engine.kinds.totals.estimate import raw_variances, worst_deviations
-from blockveil.engine.records.geometry import Coordinates, Vector
+from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.accuracy.expected import Accuracy
 from blockveil.pipeline.accuracy.number_error import INTERVAL, MOST_FEATURES, ExpectedError, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population
-from blockveil.pipeline.kinds.totals.question import TotalsAnswer, TotalsQuestion
+from blockveil.pipeline.kinds.totals.question import TotalsAnswer
 
 
 def errors(answer: TotalsAnswer, population: Population) -> list[ExpectedError]:
@@ -56,8 +56,4 @@ def typical(answer: TotalsAnswer, population: Population, names: Sequence[str]) 
     return float(np.exp(np.mean(np.log(relative))))
 
 
-def _features(question: TotalsQuestion) -> tuple[Coordinates]:
-    return (question.coordinates,)
-
-
-ACCURACY = Accuracy(errors, typical, features=_features)
+ACCURACY = Accuracy(errors, typical)

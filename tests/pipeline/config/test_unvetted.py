@@ -5,6 +5,10 @@ from datetime import date
 
 import pytest
 
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.accuracy.assessing import assess
+from blockveil.pipeline.accuracy.population import Population, Supposed
+from blockveil.pipeline.accuracy.rehearsal import rehearse
 from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
 from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.config import load_config, unvetted
@@ -20,22 +24,26 @@ from blockveil.pipeline.releases.keys import open_keys
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import make_report
+from blockveil.pipeline.study.contributions import rows_of_a_unit
 from tests.house import support
 
 SOUND = """
 from blockveil.pipeline.sections.query_sections import OneShapeSection
 from blockveil.pipeline.base.kinds import Kind
-from blockveil.pipeline.kinds.moments import question as moment
 from typing import Literal
 
 class Products(OneShapeSection):
     kind: Literal["their-products"]
 
 PRODUCTS = Kind(
-    titles={"their-products": "sums of products"}, parts={"section": Products, "question": moment.build}
+    titles={"their-products": "sums of products"},
+    package="blockveil.pipeline.kinds.moments",
+    parts={"section": Products},
 )
 OF_ANOTHER_NAME = PRODUCTS
 NOTHING = 3
+BARE = Kind(titles={"their-products": "sums of products"})
+UNASKED = Kind(titles={"their-products": "sums of products"}, parts={"section": Products})
 """
 
 
@@ -99,6 +107,38 @@ def test_plan_ledger_entry_release_and_report_say_what_is_of_another_package(tmp
     assert as_html(named) in make_report(Workspace.open(plan), outcome).path.read_text()
 
 
+def test_a_kind_that_builds_on_one_of_ours_is_assessed_previewed_audited_and_released_as_it_is(tmp_path, installed):
+    installed("their-package", SOUND, "blockveil.queries", their_products="PRODUCTS")
+    support.write_records(tmp_path, support.records())
+    theirs = make_plan(load_config(config(tmp_path, release="allow_unvetted = true")), date(2026, 11, 20))
+    ours = make_plan(load_config(config(tmp_path, kind="second-moment")), date(2026, 11, 20))
+    assert len(rows_of_a_unit(theirs)) == len(rows_of_a_unit(ours)) > 10
+    people = Population.of(theirs, Supposed())
+    assert assess(theirs, people).plain["errors"] == assess(ours, people).plain["errors"] != []
+    key = NoiseKey.derive(bytes(32), b"a preview")
+    found, known = (rehearse(plan, Supposed(rows=300), key) for plan in (theirs, ours))
+    assert found.what == known.what == "correlation about the origin"
+    assert found.entries == known.entries > 0
+    support.set_budget(theirs.loaded, 3.0)
+    outcome = run_release(theirs, ThreadCompute(1), "test", lambda *_: None)
+    attributes = read_release(outcome.path).attributes
+    assert attributes["title"] == "Differentially private sums of products of people"
+    assert attributes["error"]["post_processed"] == "second_moment_psd"
+
+
+def test_nights_share_a_charge_for_a_kind_of_another_package_that_grows(tmp_path, installed):
+    grows = SOUND.replace('parts={"section"', 'grows=True, parts={"section"')
+    path = config(tmp_path, release="allow_unvetted = true")
+    path.write_text(path.read_text() + "\n[continual]\nnights = 4\nfirst = 2026-11-20\n")
+    installed("still", SOUND, "blockveil.queries", their_products="PRODUCTS")
+    with pytest.raises(ConfigError, match="a sum over all records so far"):
+        load_config(path)
+    installed_again = tmp_path / "site" / "still.py"
+    installed_again.write_text(grows)
+    sys.modules.pop("still")
+    assert load_config(path).config.kind.grows
+
+
 def test_a_kind_that_two_packages_offer_is_refused_and_neither_is_imported(tmp_path, installed):
     modules = [installed(name, SOUND, "blockveil.queries", their_products="PRODUCTS") for name in ("one", "two")]
     said = refused(tmp_path)
@@ -113,6 +153,8 @@ def test_a_kind_that_two_packages_offer_is_refused_and_neither_is_imported(tmp_p
         ('raise RuntimeError("a password: 31415926")', "PRODUCTS", "RuntimeError"),
         ("", "PRODUCTS", "AttributeError"),
         (SOUND, "NOTHING", "it is no Kind of this name"),
+        (SOUND, "BARE", "it has no section"),
+        (SOUND, "UNASKED", "it has no question"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_its_package_and_without_its_words(
