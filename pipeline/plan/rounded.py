@@ -137,9 +137,10 @@ class Rounded:
 
 def rounded(answer: Answer) -> Rounded | None:
     """What is known of the rounding of an answer of sums; None of another."""
-    sums, noise = _sums(answer)
-    if sums is None or noise is None:
+    sums, design = _sums(answer), answer.design.additive
+    if sums is None or design is None:
         return None
+    noise = design.entry_standard_deviation()
     error, lead = sums.error, sums.lead
     rows, largest = sums.records, float(sums.largest)
     value = _largest_error(sums.clip) / largest
@@ -151,13 +152,10 @@ def rounded(answer: Answer) -> Rounded | None:
     return Rounded(bits, by_content, worst, alike or USUALLY_ALIKE, value, alike is not None, entry, apart)
 
 
-def _sums(answer: Answer) -> tuple[RoundedSums | None, NDArray[np.float64] | None]:
-    """What an answer sums, and the standard deviation of each entry in coordinates, with the constant where it leads.
-
-    Nothing of an answer that is no sum, or has no noise that is added.
-    """
-    noise = answer.design.additive
-    return getattr(answer.question, "sums", None), None if noise is None else noise.entry_standard_deviation()
+def _sums(answer: Answer) -> RoundedSums | None:
+    """What an answer sums; None of an answer that is no sum, or has no noise that is added."""
+    found: RoundedSums | None = getattr(answer.question, "sums", None)
+    return None if answer.design.additive is None else found
 
 
 def _worst(noise: Any, lead: int, rounded_at: Any, value: float, rows: int, *, products: bool) -> Shares:
@@ -197,7 +195,7 @@ def facts(answer: Answer) -> dict[str, Any]:
     r, of outer products ``by_row`` and ``by_column``, a number where all of them are the same; K is ``largest_integer``
     of the mechanism.
     """
-    found, (sums, _) = rounded(answer), _sums(answer)
+    found, sums = rounded(answer), _sums(answer)
     if found is None or sums is None:
         return {}
     said = {"rounding": found.usual, "rounding_of_equal_records": found.unusual}
@@ -274,5 +272,5 @@ def enough(answer: Answer) -> bool:
         return found.worst.largest <= _NEGLIGIBLE
     if found.bits > FEW_BITS:
         return found.by_content.largest <= _SMALL
-    sums, _ = _sums(answer)
+    sums = _sums(answer)
     return found.by_content.largest <= _NEGLIGIBLE and not (sums is not None and sums.spoilt)

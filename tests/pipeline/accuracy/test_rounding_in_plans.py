@@ -1,5 +1,7 @@
 """A plan states the error that a release of such records states: noise and the rounding of records, by one function."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from blockveil.pipeline.kinds.outer.accuracy import errors as errors_of_outer_pr
 from blockveil.pipeline.kinds.outer.accuracy import typical as typical_outer_product
 from blockveil.pipeline.kinds.totals.accuracy import errors as errors_of_totals
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.plan.rounded import rounded
+from blockveil.pipeline.plan.rounded import enough, facts, rounded
 from tests.pipeline.questions.test_queries import NIGHT
 
 FEATURES = (
@@ -168,3 +170,11 @@ def test_few_coordinates_have_the_least_and_the_largest_error_of_many(tmp_path, 
         whole = matrices.second_moment_deviation(design, None, question.rounding) / ROWS
     said = plan.answer.error_sentence()
     assert f"{whole.min():.3g} to {whole.max():.3g}" in said
+
+
+def test_an_answer_that_sums_no_rounded_records_is_not_asked_for_the_noise_of_all_its_entries():
+    noise = SimpleNamespace(entry_standard_deviation=lambda: pytest.fail("a large grid has gigabytes of them"))
+    answer = SimpleNamespace(question=SimpleNamespace(), design=SimpleNamespace(additive=noise))
+    assert rounded(answer) is None
+    assert facts(answer) == {}
+    assert not enough(answer)
