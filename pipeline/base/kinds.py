@@ -1,8 +1,8 @@
 """Kinds of query: the folder that each has below :mod:`blockveil.pipeline.kinds`, and the parts that a folder may hold.
 
-A room that treats kinds differently names none of them. It asks a kind for a part, which is a file of the kind's
-folder: ``section.py`` declares ``SECTION``, ``question.py`` declares ``QUESTION``, and so on. A file is imported when
-it is first asked for, and where a kind has no such file, the room's default is what is known of it.
+A room that treats kinds differently asks a kind for a part, which is a file of the kind's folder: ``section.py``
+declares ``SECTION``, ``question.py`` declares ``QUESTION``, and so on. A file is imported when it is first asked for,
+and where a kind has no such file, the room's default is what is known of it.
 """
 
 from __future__ import annotations
