@@ -235,7 +235,7 @@ def without(value):
 
 
 REPLACED = (
-    (r"0x[0-9a-f]{6,}", "ADDRESS IN MEMORY"),
+    (r"0x[0-9a-f]{6,}|(?<=memory://)[0-9]+", "ADDRESS IN MEMORY"),
     (r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", "ID"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\+00:00)?", "TIME"),
     (r"\b\d\d:\d\d:\d\d\.\d{3}\b", "TIME"),
