@@ -21,10 +21,13 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.plan_page`: What a run's page says of a plan before anything is read or spent
 * :mod:`.population`: Who the records are supposed to be, for display alone
 * :mod:`.preview`: What a kind of query says of the preview of its releases
+* :mod:`.priced_change`: A change of a config with its price, and the three that can be of any size: rows per unit,
+  fewer nights, epsilon
 * :mod:`.rehearsal`: A preview: simulated records go the way of a release, in memory, with a key that is thrown away
 * :mod:`.rehearsal_picture`: The picture of a preview: the truth about simulated records beside their release
 * :mod:`.rhythm`: How often a config is released, as far as its folder says
 * :mod:`.shading`: Two matrices beside each other as text, for a terminal
+* :mod:`.shape_changes`: Changes of bounds, norm, origin and features that give less noise, each with its price
 * :mod:`.simulated_records`: Simulated records for a preview, from declared bounds and stated numbers alone
-* :mod:`.wanted`: Which epsilon, rows per unit or nights reach a wanted accuracy
+* :mod:`.target`: From accuracy to budget: which epsilon, rows per unit or nights meet a target
 """

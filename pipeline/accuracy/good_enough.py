@@ -1,4 +1,4 @@
-"""All that answers "is it good enough?" of one plan: errors, levers, a preview and what reaches a wanted accuracy.
+"""All that answers "is it good enough?" of one plan: errors, levers, a preview and what meets a target.
 
 It is displayed and decides nothing. It reads no records, opens no ledger, and is part of no digest, no charge, no
 parameter of a run and no file but a page that was asked for.
@@ -17,7 +17,7 @@ from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.rehearsal import Rehearsal, rehearse
 from blockveil.pipeline.accuracy.rhythm import Rhythm
 from blockveil.pipeline.accuracy.shading import side_by_side
-from blockveil.pipeline.accuracy.wanted import WantedAnswer, answer_wanted
+from blockveil.pipeline.accuracy.target import TargetAnswer, answer_target
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.plan.planning import Plan
@@ -42,7 +42,7 @@ class AccuracyQuestion:
     options, preview
         Whether all options, and a preview, are wanted.
     target
-        A wanted accuracy, as :meth:`.wanted.Wanted.parse` takes it; None for none.
+        An accuracy to reach, as :meth:`.target.AccuracyTarget.parse` takes it; None for none.
     rhythm
         How often it is released; as its folder says where it is None.
     """
@@ -73,8 +73,8 @@ class GoodEnough:
         What would make the release more exact, the best first; None where nobody asked.
     preview
         A preview, or why there is none; None where nobody asked.
-    wanted
-        What reaches a wanted accuracy; None where none was named.
+    target
+        What meets the target; None where none was named.
     """
 
     asked: AccuracyQuestion
@@ -82,11 +82,11 @@ class GoodEnough:
     guess: Assessment | None
     levers: tuple[Lever, ...] | None
     preview: Rehearsal | str | None
-    wanted: WantedAnswer | None
+    target: TargetAnswer | None
 
     @property
     def lines(self) -> Rows:
-        """Lines (what, value): errors, what is wanted, and levers; as many as a terminal shows."""
+        """Lines (what, value): errors, the target, and levers; as many as a terminal shows."""
         return self._lines(whole=False)
 
     @property
@@ -99,7 +99,7 @@ class GoodEnough:
         rows = shown.lines(EVERY if whole else (_FEW if self.asked.is_plain else _MANY))
         if self.guess is not None:
             rows.append(("At the bound", _compared(self.bound, self.guess)))
-        rows += self.wanted.lines if self.wanted is not None else []
+        rows += self.target.lines if self.target is not None else []
         return rows + self._levers(whole)
 
     def _levers(self, whole: bool) -> Rows:
@@ -113,7 +113,7 @@ class GoodEnough:
         shown = self.levers if self.asked.options or whole else self.levers[:BEST]
         more = len(self.levers) - len(shown)
         head = "each planned by itself" + (f"; --options shows {more} more" if more else "")
-        return [("Options", head), *((f"  {lever.effect}", _of_lever(lever)) for lever in shown)]
+        return [("Options", head), *((f"  {lever.effect}", lever.words) for lever in shown)]
 
     @property
     def text(self) -> list[str]:
@@ -141,8 +141,8 @@ class GoodEnough:
             found["options"] = [lever.plain for lever in self.levers]
         if self.preview is not None:
             found["preview"] = {"unavailable": self.preview} if isinstance(self.preview, str) else self.preview.plain
-        if self.wanted is not None:
-            found["target"] = self.wanted.plain
+        if self.target is not None:
+            found["target"] = self.target.plain
         return found
 
 
@@ -177,13 +177,8 @@ def good_enough(plan: Plan, asked: AccuracyQuestion) -> GoodEnough:
         None if here.is_bound else assess(plan, here),
         tuple(levers(plan, here, asked.rhythm)) if more else None,
         rehearse(plan, supposed) if asked.preview else None,
-        None if asked.target is None else answer_wanted(plan, here, asked.target, asked.rhythm),
+        None if asked.target is None else answer_target(plan, here, asked.target, asked.rhythm),
     )
-
-
-def _of_lever(lever: Lever) -> str:
-    setting = f" (--set {lever.setting})" if lever.setting else ""
-    return f"{lever.what}{setting}. The price: {lever.price}"
 
 
 def _compared(bound: Assessment, guess: Assessment) -> str:

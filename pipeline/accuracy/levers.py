@@ -10,8 +10,9 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from blockveil.pipeline.accuracy.assessing import noise_size, size_of_directions
-from blockveil.pipeline.accuracy.changes import PricedChange, changes, with_table
+from blockveil.pipeline.accuracy.changes import changes
 from blockveil.pipeline.accuracy.population import Population
+from blockveil.pipeline.accuracy.priced_change import PricedChange, in_words, with_table
 from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
@@ -56,6 +57,11 @@ class Lever:
     def effect(self) -> str:
         """Its effect, for a person."""
         return f"{self.times_less:.1f} times less noise" if self.times_less < 1e5 else "far less noise"
+
+    @property
+    def words(self) -> str:
+        """The change with its price, for a person."""
+        return in_words(self.what, self.setting, self.price)
 
     @property
     def plain(self) -> dict[str, Any]:

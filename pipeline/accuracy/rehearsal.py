@@ -20,12 +20,12 @@ from blockveil.engine.noise import keyring
 from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import as_read
-from blockveil.pipeline.accuracy.changes import with_features
 from blockveil.pipeline.accuracy.learned_answers import in_learned_shape
 from blockveil.pipeline.accuracy.levers import replanned
 from blockveil.pipeline.accuracy.number_error import INTERVAL, interval_of_an_entry
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.preview import USUAL, Preview, Table
+from blockveil.pipeline.accuracy.shape_changes import with_features
 from blockveil.pipeline.accuracy.simulated_records import simulated_records
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.arrays import ReleaseArrays

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from blockveil.pipeline.accuracy.assessing import noise_size
-from blockveil.pipeline.accuracy.changes import SHARED, epsilon_of_nights, one_of, with_table
+from blockveil.pipeline.accuracy.changes import SHARED
 from blockveil.pipeline.accuracy.good_enough import AccuracyQuestion, good_enough
 from blockveil.pipeline.accuracy.levers import compared_features, levers
 from blockveil.pipeline.accuracy.population import Population, Supposed
+from blockveil.pipeline.accuracy.priced_change import epsilon_of_nights, rarer_release, with_table
 from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import load_config
@@ -134,9 +135,9 @@ def test_releases_that_share_a_promise_become_rarer_by_a_larger_share(tmp_path, 
     lever = by_word(found, f"one release in place of {releases}")
     assert lever.setting == f"privacy.share={releases * share:g}"
     assert lever.times_less == pytest.approx(releases**0.5, rel=1e-3)
-    rarer = make_plan(one_of(plan, releases).loaded, NIGHT)
+    rarer = make_plan(rarer_release(plan, Rhythm("several"), releases).loaded, NIGHT)
     assert Ticks.of(rarer.charge).loss <= 1.000001 * Ticks.of(plan.charge).times(releases).loss
-    assert one_of(plan, int(1 / share) + 1) is None
+    assert rarer_release(plan, Rhythm("several"), int(1 / share) + 1) is None
     nights = int(1 / share)
     together = by_word(found, f"{nights} nights in one shared charge")
     assert "[continual]" in together.what
