@@ -98,8 +98,8 @@ class NoiseAlone:
 
     @cached_property
     def ratio(self) -> RatioErrors | None:
-        """Errors of a covariance, which is a ratio; None where entries have the noise that is stated."""
-        if self.matrix.kind != "covariance":
+        """Errors of entries that are ratios, as of a covariance; None where entries have the noise that is stated."""
+        if not self.matrix.presenter.follows_from:
             return None
         return self.means if self._of_noise is None else self._ratios_with(self._of_noise.means)
 
@@ -180,7 +180,7 @@ class NoiseAlone:
 
     @cached_property
     def _of_noise(self) -> NoiseApart | None:
-        return NoiseApart.of(self.matrix) if self.matrix.kind == "covariance" else None
+        return NoiseApart.of(self.matrix)
 
     @property
     def _mechanism(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class NoiseAlone:
     def _has_means(self) -> bool:
         matrix = self.matrix
         return (
-            (matrix.presenter.has_means or (matrix.kind == "covariance" and matrix.symmetric))
+            matrix.presenter.has_means
             and {"mean", "count"} <= matrix.vectors().keys()
             and len(matrix.attributes.get("origin", ())) == matrix.shape[0]
         )

@@ -233,7 +233,7 @@ def _check(release: OpenRelease, earlier: OpenRelease, a: Facts, b: Facts) -> No
                 "Releases are compared entry by entry, so both must have the same features in the same order",
                 "Compare releases of the same query",
             )
-    if a.kind != "covariance" and a.presenter.about_origin and a.attributes.get("origin") != b.attributes.get("origin"):
+    if a.presenter.about_origin and a.attributes.get("origin") != b.attributes.get("origin"):
         raise _refusal(
             "The origins of the shapes differ",
             f"A {a.label} is taken about its origin, so values about two origins differ without any change of the data",

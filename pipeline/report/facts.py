@@ -16,7 +16,6 @@ from blockveil.pipeline.plan.mechanisms_compared import compared_text
 from blockveil.pipeline.report import after, learned_shape
 from blockveil.pipeline.report.matrix import ReleasedMatrix, Shown
 from blockveil.pipeline.report.presenter import Presenter
-from blockveil.pipeline.report.released_moments import correlation_of
 from blockveil.pipeline.report.scan import BeyondNoise, ReleasedEntry, Scan, scan
 from blockveil.pipeline.report.spectrum import Spectrum, spectrum
 
@@ -116,7 +115,7 @@ class Facts:
     @cached_property
     def correlation(self) -> Estimate | None:
         """Correlations of a covariance as :attr:`.Release.correlation` has them; None where it has none."""
-        return correlation_of(self.release) if self.kind == "covariance" else None
+        return self.presenter.correlation(self.release)
 
     @cached_property
     def scan(self) -> Scan:
@@ -180,10 +179,6 @@ def error_lines(facts: Facts) -> list[tuple[str, str]]:
     return lines
 
 
-_PAIRS = {"covariance": "covariances of two features", "second_moment": "products of two features"}
-_OWN = {"covariance": "variances", "second_moment": "squares"}
-
-
 def finding(facts: Facts) -> str:
     """Whether anything stands out from the noise, in one sentence."""
     scan = facts.scan
@@ -201,14 +196,13 @@ def finding(facts: Facts) -> str:
 
 def _searched(facts: Facts) -> tuple[tuple[BeyondNoise, str], tuple[BeyondNoise, str]]:
     """Entries off and on the diagonal, and what they are called; without symmetry all are off it."""
-    scan, kind = facts.scan, facts.kind
-    found = facts.presenter.searched(facts)
+    scan, found = facts.scan, facts.presenter.searched(facts)
     if found is not None:
         return found
     if not facts.matrix.symmetric:
         return (scan.others, f"{scan.others.entries:,} {facts.entries}"), (scan.diagonal, "")
-    pairs, own = _PAIRS.get(kind, "entries off the diagonal"), _OWN.get(kind, "entries on the diagonal")
-    return (scan.others, f"{scan.others.entries:,} {pairs}"), (scan.diagonal, f"{scan.diagonal.entries:,} {own}")
+    off, on = (f"{part.entries:,} entries" for part in (scan.others, scan.diagonal))
+    return (scan.others, f"{off} off the diagonal"), (scan.diagonal, f"{on} on the diagonal")
 
 
 def band_rule(facts: Facts) -> str:
@@ -325,7 +319,7 @@ def left_out(facts: Facts) -> str:
 def _by_feature(facts: Facts) -> list[dict[str, str | float]]:
     matrix, vectors, rows = facts.matrix, facts.matrix.vectors(), []
     value, deviation = matrix.diagonal("kind"), matrix.diagonal("deviation")
-    label = "variance" if facts.kind == "covariance" else f"{facts.label} (diagonal)"
+    label = facts.presenter.diagonal or f"{facts.label} (diagonal)"
     along = {name: pair for name, pair in vectors.items() if pair[0].shape == (matrix.shape[0],)}
     for i, name in enumerate(matrix.names(0, LONGEST_TABLE)):
         row: dict[str, str | float] = {"feature": name}
@@ -351,7 +345,7 @@ def _by_column(facts: Facts) -> list[dict[str, str | float]]:
 
 def strongest_table(facts: Facts) -> list[dict[str, str]]:
     """The largest entries of the heat map that stand out from the noise and have a ratio to the diagonal."""
-    shown = "correlation" if facts.kind == "covariance" else "in the heat map"
+    shown = facts.presenter.ratio or "in the heat map"
     return [
         {
             "entry": facts.where(entry),
@@ -368,7 +362,7 @@ def not_estimable(facts: Facts) -> str:
     count = facts.scan.not_estimable
     if count == 0:
         return ""
-    ratio = "correlation" if facts.kind == "covariance" else "ratio to the diagonal"
+    ratio = facts.presenter.ratio or "ratio to the diagonal"
     return (
         f"{count:,} more {'stands' if count == 1 else 'stand'} out, but no {ratio} can be estimated: a variance is not "
         "clearly above its noise, or the ratio is beyond 1. None is listed."

@@ -195,7 +195,7 @@ def _stated(matrix: ReleasedMatrix, alone: NoiseAlone, units: tuple[Array, Array
     if known and error.get("array") == matrix.kind:
         return float(error["spectral_norm_bound"]) / unit
     ratio = alone.ratio
-    if ratio is not None and known and error.get("array") == "second_moment":
+    if ratio is not None and known and error.get("array") == matrix.presenter.follows_from:
         count = float(matrix.vectors()["count"][0])
         sums, longest = float(np.linalg.norm(ratio.sums)), float(np.linalg.norm(ratio.shift))
         sums *= 1.0 + _OFTEN

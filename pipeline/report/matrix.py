@@ -15,7 +15,7 @@ from blockveil.engine.answers.layout import split
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.data.derived_noise import DerivedDeviations
 from blockveil.pipeline.data.zarr_arrays import CHUNK_SIDE, ArrayLikeOnDisk
-from blockveil.pipeline.report.presenter import presenter_of
+from blockveil.pipeline.report.presenter import OF_ANY_MATRIX, presenter_of
 
 Array = NDArray[np.float64]
 Span = tuple[int, int]
@@ -98,6 +98,8 @@ class ReleasedMatrix:
         self.shape = prod(self._stored[: self._down]), prod(self._stored[self._down :])
         axes = self._axes()
         self.symmetric = len(axes) == 2 and axes[1] == f"{axes[0]}_" and self.shape[0] == self.shape[1]
+        if self.presenter.symmetric and not self.symmetric:
+            self.presenter = OF_ANY_MATRIX
 
     @property
     def entries(self) -> int:

@@ -33,7 +33,7 @@ class NoiseApart:
     @classmethod
     def of(cls, matrix: ReleasedMatrix) -> NoiseApart | None:
         """Of a covariance; None where the deviations that it states are those of its noise."""
-        return cls(matrix) if SHORTENED in matrix.release.arrays else None
+        return cls(matrix) if matrix.presenter.follows_from and SHORTENED in matrix.release.arrays else None
 
     def at(self, rows: Places, columns: Places, value: Array, deviation: Array) -> tuple[Array, Array]:
         """Deviations of entries by their noise, and the same with what shortening would take if they were zero.

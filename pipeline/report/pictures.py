@@ -85,7 +85,7 @@ def heat_map_caption(facts: Facts) -> str:
         return grey
     if not _is_numbered(facts):
         return f"{grey} The diagonal is blank where it stands out: a ratio of an entry to itself is 1."
-    diagonal = "standard deviations" if facts.kind == "covariance" else "released entries"
+    diagonal = facts.presenter.root or "released entries"
     return f"{grey} In brackets: numbers of such cells. On the diagonal: {diagonal}, in units of their own."
 
 
@@ -111,8 +111,8 @@ def _numbers(facts: Facts) -> list[list[str]] | None:
     ]
     if matrix.symmetric:
         for i, entry in enumerate(matrix.diagonal("kind").tolist()):
-            text = _compact(entry if facts.kind != "covariance" else max(entry, 0.0) ** 0.5)
-            found[i][i] = text if clear[i, i] else "–" if facts.kind == "covariance" else f"({text})"
+            text, root = _compact(max(entry, 0.0) ** 0.5 if facts.presenter.root else entry), facts.presenter.root
+            found[i][i] = text if clear[i, i] else "–" if root else f"({text})"
     return found
 
 
@@ -140,9 +140,7 @@ def _per_cell(facts: Facts) -> str:
 
 
 def _shown(facts: Facts) -> str:
-    if facts.kind == "covariance":
-        return "correlation"
-    return f"{facts.label}, scaled to unit diagonal" if facts.matrix.symmetric else facts.label
+    return facts.presenter.ratio or f"{facts.label}{', scaled to unit diagonal' if facts.matrix.symmetric else ''}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from blockveil.pipeline.base.kinds import kind_of
 
 if TYPE_CHECKING:
+    from blockveil.engine.estimates.matrices import Estimate
     from blockveil.pipeline.report.facts import Facts
-    from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
+    from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Shown
     from blockveil.pipeline.report.papers import Picture
     from blockveil.pipeline.report.scan import BeyondNoise
 
@@ -17,14 +18,22 @@ Row = dict[str, str | float]
 
 
 class Presenter:
-    """The part ``presenter`` of a kind; what is here holds for a matrix of which nothing more is known.
+    """What is said of one matrix of a kind; here, of a matrix of which nothing more is known.
+
+    The part ``presenter`` of a kind has one for each matrix that it releases.
 
     Attributes
     ----------
     matrix
         Name of the array that it speaks of; empty for any.
+    symmetric
+        Whether it is symmetric; a matrix that is not is none of its kind.
+    follows_from
+        Array of which its entries are ratios to the count; empty where entries are no ratios.
     entry
         What one of its entries is called; empty where it has no name of its own.
+    diagonal, root, ratio
+        The same of an entry on the diagonal, of the root of several, and of the ratio of an entry to two of them.
     by_row
         Whether a row of the matrix is what the records have a column for; else a column is, or both are.
     in_a_line
@@ -40,7 +49,10 @@ class Presenter:
     """
 
     matrix = ""
+    symmetric = False
+    follows_from = ""
     entry = ""
+    diagonal, root, ratio = "", "", ""
     by_row = False
     in_a_line = False
     has_spectrum = True
@@ -56,6 +68,16 @@ class Presenter:
     def centre(self, matrix: ReleasedMatrix) -> Array | None:
         """What is released where records say nothing, shape (1, n) or (m, 1); None for zero."""
         del matrix
+        return None
+
+    def correlation(self, release: Shown) -> Estimate | None:
+        """Correlations, shape (n, n), to be shown in place of ratios to the diagonal; None for these ratios."""
+        del release
+        return None
+
+    def ratio_errors(self, facts: Facts) -> Array | None:
+        """Standard deviations of the noise of ratios to the diagonal, shape (n, n); None where only bounds are."""
+        del facts
         return None
 
     def searched(self, facts: Facts) -> tuple[tuple[BeyondNoise, str], tuple[BeyondNoise, str]] | None:
@@ -93,9 +115,9 @@ def presenter_of(attributes: Mapping[str, Any]) -> Presenter:
     """Presenter of a release by its attributes."""
     query = attributes.get("query")
     kind = query.get("kind") if isinstance(query, dict) else None
-    found = kind_of(kind if isinstance(kind, str) else "").part("presenter", _OF_ANY_MATRIX)
+    own: tuple[Presenter, ...] = kind_of(kind if isinstance(kind, str) else "").part("presenter", ())
     # A published file may name one kind and the matrix of another.
-    return found if found.matrix == attributes.get("matrix") else _OF_ANY_MATRIX
+    return next((each for each in own if each.matrix == attributes.get("matrix")), OF_ANY_MATRIX)
 
 
-_OF_ANY_MATRIX = Presenter()
+OF_ANY_MATRIX = Presenter()

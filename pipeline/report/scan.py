@@ -97,7 +97,7 @@ def noise_units(matrix: ReleasedMatrix, *, even: bool = False) -> tuple[Array, A
     """Unit of the noise by row and by column; one for all where noise is not made even by others."""
     m, n = matrix.shape
     if matrix.symmetric:
-        noise = NoiseApart.of(matrix) if matrix.kind == "covariance" else None
+        noise = NoiseApart.of(matrix)
         squares = matrix.diagonal("deviation") if noise is None else noise.diagonal
         squares = np.full(m, squares.mean()) if even else squares
         units = _positive(np.sqrt(squares))

@@ -65,6 +65,7 @@ class Releases:
         arrays = {name: np.asarray(values) for name, (values, _) in made.items()}
         attributes = {
             "matrix": "covariance",
+            "query": {"kind": "covariance"},
             "origin": [0.0, 0.0, 0.0],
             "mechanism": self.answer.design.facts(),
             "reliable": True,

@@ -28,7 +28,9 @@ class Plain:
 
     arrays: dict[str, Any]
     dimensions: dict[str, tuple[str, ...]]
-    attributes: dict[str, Any] = field(default_factory=lambda: {"matrix": "second_moment"})
+    attributes: dict[str, Any] = field(
+        default_factory=lambda: {"matrix": "second_moment", "query": {"kind": "second-moment"}}
+    )
 
 
 class Noisy:
@@ -114,7 +116,11 @@ class Ratios:
             "covariance_standard_deviation": stated,
         }
         axes = {name: ("feature", "feature_")[: array.ndim] for name, array in arrays.items()}
-        return Plain(arrays, axes, {"matrix": "covariance", "origin": [0.0] * d, "mechanism": {}})
+        return Plain(
+            arrays,
+            axes,
+            {"matrix": "covariance", "query": {"kind": "covariance"}, "origin": [0.0] * d, "mechanism": {}},
+        )
 
 
 @pytest.mark.parametrize("cells", [360, 5], ids=["an entry a cell", "several entries a cell"])

@@ -14,4 +14,4 @@ class CountsPresenter(Presenter):
     ranked_by_value = True
 
 
-PRESENTER = CountsPresenter()
+PRESENTER = (CountsPresenter(),)

@@ -13,4 +13,4 @@ class DirectionsPresenter(Presenter):
     ranked_by_value = True
 
 
-PRESENTER = DirectionsPresenter()
+PRESENTER = (DirectionsPresenter(),)

@@ -55,4 +55,4 @@ class HistogramsPresenter(Presenter):
         return shown_rows
 
 
-PRESENTER = HistogramsPresenter()
+PRESENTER = (HistogramsPresenter(),)

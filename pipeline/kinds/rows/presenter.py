@@ -19,4 +19,4 @@ class RowsPresenter(Presenter):
         return origin[None, :] if origin.shape == matrix.shape[1:] else None
 
 
-PRESENTER = RowsPresenter()
+PRESENTER = (RowsPresenter(),)

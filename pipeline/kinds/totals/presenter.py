@@ -107,4 +107,4 @@ def _intervals(facts: Facts) -> Picture:
     return pictured(draw, text)
 
 
-PRESENTER = TotalsPresenter()
+PRESENTER = (TotalsPresenter(),)

@@ -37,6 +37,7 @@ def covariance(planted=(), *, variances=0.0, psd=False, count=4000.0):
     release.attributes = {
         **release.attributes,
         "matrix": "covariance",
+        "query": {"kind": "covariance"},
         "origin": [0.0] * D,
         "mechanism": {**release.attributes["mechanism"], "grid": "2 levels of width 2048"},
     }
