@@ -77,7 +77,7 @@ test-of: $(V)/.stamp ## the tests that are nearest to a module: make test-of FIL
 test-costly: $(V)/.stamp ## the tests that take more than a second of a processor, and samples of many cases, by tests/costs.txt
 	$(tests) -m costly $(call again,$(B))
 
-test-slow: $(V)/.stamp ## the tests that take minutes, and all cases of costly ones; SHARE=1/12 runs a twelfth of them
+test-slow: $(V)/.stamp ## the tests that take minutes, and all cases of costly ones; SHARE=1/24 runs a part of them
 	@# The longest, which tests/long.txt names, begin first.
 	$(tests) -m slow $(if $(SHARE),--share $(SHARE)) $(call again,$(B))
 

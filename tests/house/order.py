@@ -22,7 +22,7 @@ COSTS = {test: float(seconds) for seconds, test in map(str.split, _LINES)}
 COSTLY = 0.7
 """Seconds from which on a test is not among those of ``make test``."""
 
-SAMPLE = 2.0
+SAMPLE = 1.0
 """Seconds that the cases of one test may take on each push; the others are among the slow."""
 
 DEAR = 5.0
