@@ -1,21 +1,8 @@
-"""What an exact answer costs - operations, bytes, memory, tasks, time - and how to cut it so that it fits and is fast.
+"""What an exact answer costs - bytes, memory, tasks, time - term by term, and how to cut it so that it fits.
 
-Everything here is a pure function of public sizes and of a machine's rates. Notation: n records of which c columns are
-read, an answer of A entries (tiles on and above the diagonal where it is symmetric), g groups of tiles, r ranges of
-rows, s task slots on w workers.
-
-=================== =========================================================================
-operations          n w (w + 1) for a second moment of width w; 2 n p q for outer products; none to speak of for sums
-pairs               n (s w)^2 / 2 where a share s of the values is not zero and only these are multiplied
-bytes read          8 g n c: each group of tiles reads the records once
-bytes moved         8 r A where r > 1: partial sums travel to where they are added up; 4 r A where 32 bits hold them
-memory of a task    8 A / g (its sums) + a piece of integers + three chunks of records
-memory of a worker  threads x task + 8 r A / w (partial sums that wait, or the exact answer; in 32 bits half of it)
-weighted records    z more sums of a task, one tile while they are added, and z times as many partial sums, for weights
-                    of z digits
-=================== =========================================================================
-
-Few groups read little, many need little memory; many ranges keep every slot busy, few move little. :func:`choose`
+Everything here is a pure function of public sizes and of a machine's rates. An answer is cut into groups of tiles, and
+its records into ranges of rows; each pair of a group and a range is a task, and w workers have s slots for tasks in
+all. Few groups read little, many need little memory; many ranges keep every slot busy, few move little. :func:`choose`
 takes the cheapest cut whose memory fits.
 """
 
@@ -23,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 
 from blockveil.engine.answers.gram import arithmetic
@@ -30,17 +18,38 @@ from blockveil.engine.answers.layout import TILE_SIDE, Layout, banded, grouped, 
 from blockveil.engine.answers.rates import NOMINAL, Rates
 from blockveil.engine.answers.work import GrowthKind, Work
 
+_NUMBER = 8
+"""Bytes of a float64 or int64."""
+
 _PIECE_BYTES = 16 * 2**20
+"""Integers that a task multiplies at once, at least."""
+
 _PIECE_ROWS = 256
+"""Rows that a task multiplies at once, at least, however wide they are."""
+
+_CHUNKS = 3
+"""Chunks of records in the memory of a task, from what is stored to integers."""
+
+_TILE_COPIES = 9
+"""Copies of a tile of counts in memory while it is noised and estimated from."""
+
 _BASE_BYTES = 200 * 2**20
 """A worker process with its libraries."""
 
+_ENTRY_BYTES = 192 * 2**20
+"""Values other than zero that wait to be multiplied, their columns, and the product of one tile."""
+
 _TASK_SECONDS = 1e-3
+"""What the scheduler, which is one process, needs for a task."""
+
 _SETTLE = 1e9
 """Bytes of sums that a task turns into whole numbers and mirrors in a second, when it ends."""
 
-_ENTRY_BYTES = 192 * 2**20
-"""Values other than zero that wait to be multiplied, their columns, and the product of one tile."""
+_STRAGGLING = 0.05
+"""Share of a task for which one slow task keeps the others waiting at the end."""
+
+_WRITERS = 8
+"""Slots that write at once at most."""
 
 _SHARES = (1, 2, 4, 8)
 """Tasks for each slot that are tried: more of them even out slow workers and show progress."""
@@ -79,31 +88,146 @@ class Machine:
 
 @dataclass(frozen=True)
 class Cost:
-    """Predicted cost.
+    """Predicted cost of one cut, each term on its own.
 
     Attributes
     ----------
-    flops
-        Useful floating-point operations.
-    bytes_read, bytes_moved
-        Bytes of records read as float64, and of partial sums sent.
-    peak_bytes
-        Largest memory of one worker.
-    tasks
-        Tasks that read records.
-    exact_seconds, noise_seconds, writing_seconds, seconds
-        Wall time until the exact answer is there, of its noise, of writing, and of all of it.
+    work, machine
+        What is asked, and where.
+    chunk_bytes
+        Bytes of records that a task reads at once, as float64.
+    groups, ranges
+        Groups of tiles and ranges of rows.
     """
 
-    flops: float
-    bytes_read: float
-    bytes_moved: float
-    peak_bytes: int
-    tasks: int
-    exact_seconds: float
-    noise_seconds: float
-    writing_seconds: float
-    seconds: float
+    work: Work
+    machine: Machine
+    chunk_bytes: int
+    groups: int
+    ranges: int
+
+    # Bytes of all tasks together.
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that read records: each group of tiles over each range of rows."""
+        return self.groups * self.ranges
+
+    @property
+    def bytes_read(self) -> float:
+        """Bytes of records read as float64: each group of tiles reads all of them once."""
+        return float(self.groups * _NUMBER * self.work.rows * self.work.columns)
+
+    @property
+    def _answer(self) -> int:
+        """Bytes of the answer in 64 bits; where it is symmetric, of its tiles on and above the diagonal."""
+        return _NUMBER * self.work.entries
+
+    @property
+    def _sums(self) -> int:
+        """Bytes of the sums over one range: half where 32 bits hold them, and one sum for each digit of weights."""
+        return self._answer // 2 if self.work.narrow else self._answer * max(1, self.work.weighted_sums)
+
+    @property
+    def bytes_moved(self) -> float:
+        """Bytes of partial sums sent to where they are added up; rows of an answer are written where they are."""
+        return float(self.ranges * self._sums) if self.ranges > 1 and not self._is_rows else 0.0
+
+    # Memory of one worker, in bytes.
+
+    @property
+    def _result_bytes(self) -> int:
+        """What a task hands on: its rows; or its sums, beside them those with weights, and a tile times a digit."""
+        if self._is_rows:
+            return self._answer // self.tasks
+        digits = self.work.weighted_sums
+        multiplied = _NUMBER * self._largest_tile if digits else 0
+        return (self._sums_at_once + digits) * ceil(self._answer / self.groups) + multiplied
+
+    @property
+    def _sums_at_once(self) -> int:
+        """2 where a range has more rows than its narrow sums hold, so that int64 is kept beside them; else 1."""
+        if self.work.kind is not GrowthKind.PRODUCTS:
+            return 1
+        return 2 if self.work.rows > arithmetic(self.work.largest).narrow_rows * self.ranges else 1
+
+    @property
+    def _piece_bytes(self) -> int:
+        """Integers that a task multiplies at once; counts need few rows of them, however many cells there are."""
+        wide = 0 if self.work.kind is GrowthKind.CELLS else _PIECE_ROWS * _NUMBER * sum(self.work.shape)
+        piece = max(wide, _PIECE_BYTES)
+        return max(piece, _ENTRY_BYTES) if self.work.sparse else piece
+
+    @property
+    def _task_bytes(self) -> int:
+        """One task that reads records, or on a grid one that ends a tile of counts, whichever is larger."""
+        reading = self._result_bytes + self._piece_bytes + _CHUNKS * self.chunk_bytes
+        ending = _TILE_COPIES * _NUMBER * self._largest_tile if self.work.grid else 0
+        return max(reading, ending)
+
+    @property
+    def _last_bytes(self) -> int:
+        """The one task that has the whole answer: what it needs besides, and its sums with weights."""
+        return self.work.last_bytes + max(self._sums - self._answer, 0)
+
+    @property
+    def _waiting_bytes(self) -> int:
+        """Of all workers: the exact answer, and partial sums of each range until they are added up."""
+        if self._is_rows:
+            return self._answer
+        return (self.ranges + 1) * self._sums if self.ranges > 1 else self._sums
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """Largest memory of one worker: all its tasks at once, or the last one, and its part of what waits."""
+        tasks = max(self.machine.threads * self._task_bytes, self._last_bytes)
+        return int(_BASE_BYTES + tasks + self._waiting_bytes / self.machine.workers)
+
+    # Wall time, in seconds.
+
+    @property
+    def _core_seconds(self) -> float:
+        """One core for all tasks: it multiplies, reads, and quantises every value."""
+        work, rates = self.work, self.machine.rates
+        products = work.pairs / rates.pairs if work.sparse else work.flops / rates.product(work.largest)
+        return products + self.bytes_read / rates.read + self.bytes_read / _NUMBER / rates.quantise
+
+    @property
+    def exact_seconds(self) -> float:
+        """Until the exact answer is there: waves of tasks that read, the last of which may leave slots idle, then sums.
+
+        Each range has a task for each tile of it, and a tile has a few more.
+        """
+        waves = ceil(self.tasks / self.machine.slots)
+        reading = self._core_seconds / self.tasks * (waves + _STRAGGLING) + waves * self._result_bytes / _SETTLE
+        moving = self.bytes_moved / self.machine.rates.move / self.machine.workers
+        scheduled = self.tasks + (self.ranges + 3) * len(self.work.tiles)
+        return reading + (moving + scheduled * _TASK_SECONDS)
+
+    @property
+    def noise_seconds(self) -> float:
+        """Noise of each entry, on all slots."""
+        return self.work.entries / self.machine.rates.noise / self.machine.slots
+
+    @property
+    def writing_seconds(self) -> float:
+        """The whole matrix, and its error beside it unless that is computed as it is read."""
+        numbers = self.work.shape[0] * self.work.shape[1] * (1 if self.work.blocked else 2)
+        return float(_NUMBER) * numbers / self.machine.rates.write / min(self.machine.slots, _WRITERS)
+
+    @cached_property
+    def seconds(self) -> float:
+        """All of it, with what one task does once the whole answer is there."""
+        return self.exact_seconds + self.noise_seconds + self.writing_seconds + self.work.last_seconds
+
+    @property
+    def _is_rows(self) -> bool:
+        return self.work.kind is GrowthKind.RECORDS
+
+    @property
+    def _largest_tile(self) -> int:
+        """Entries."""
+        return max(tile.entries for tile in self.work.tiles)
 
 
 @dataclass(frozen=True)
@@ -174,7 +298,7 @@ def choose(work: Work, machine: Machine, chunk_bytes: int) -> Cut:
     TooLarge
         None fits.
     """
-    cuts = [Cut(work, g, r, _cost(work, machine, chunk_bytes, g, r)) for g, r in _candidates(work, machine)]
+    cuts = [Cut(work, g, r, Cost(work, machine, chunk_bytes, g, r)) for g, r in _candidates(work, machine)]
     fitting = [cut for cut in cuts if cut.cost.peak_bytes <= machine.memory]
     if not fitting:
         need = min(cut.cost.peak_bytes for cut in cuts) / 2**30
@@ -198,44 +322,3 @@ def _candidates(work: Work, machine: Machine) -> Iterator[tuple[int, int]]:
         if groups == most:
             return
         groups = min(most, groups + max(1, groups // 4))
-
-
-def _cost(work: Work, machine: Machine, chunk_bytes: int, groups: int, ranges: int) -> Cost:
-    rates, answer = machine.rates, 8 * work.entries
-    kept = answer // 2 if work.narrow else answer * max(1, work.weighted_sums)
-    tasks = groups * ranges
-    # Beside its floats and int32, or its floats, a task that sums many records has int64.
-    wider = 2 if work.kind is GrowthKind.PRODUCTS and work.rows > arithmetic(work.largest).narrow_rows * ranges else 1
-    records = 8.0 * work.rows * work.columns
-    bytes_read = groups * records
-    bytes_moved = float(ranges * kept) if ranges > 1 and work.kind is not GrowthKind.RECORDS else 0.0
-    if work.kind is GrowthKind.RECORDS:
-        own, waiting = 8 * work.entries // tasks, answer
-    else:
-        # Weighted sums are kept beside the plain one of a range, and a tile of it is multiplied by a digit.
-        multiplied = 8 * max(tile.entries for tile in work.tiles) if work.weighted_sums else 0
-        own = (wider + work.weighted_sums) * ceil(answer / groups) + multiplied
-        waiting = (ranges + 1) * kept if ranges > 1 else kept
-    wide = _PIECE_ROWS * 8 * sum(work.shape) if work.kind is not GrowthKind.CELLS else 0
-    piece = max(wide, _PIECE_BYTES)
-    task = own + (max(piece, _ENTRY_BYTES) if work.sparse else piece) + 3 * chunk_bytes
-    # A tile of counts is exact, noised, and estimated from in a few copies.
-    last = 9 * 8 * max(tile.entries for tile in work.tiles) if work.grid else 0
-    whole = work.last_bytes + max(kept - answer, 0)
-    peak = _BASE_BYTES + max(machine.threads * max(task, last), whole) + waiting / machine.workers
-    products = work.pairs / rates.pairs if work.sparse else work.flops / rates.product(work.largest)
-    core_seconds = products + bytes_read / rates.read + bytes_read / 8 / rates.quantise
-    # The last wave of tasks may leave slots idle, and one slow task keeps the others waiting.
-    waves = ceil(tasks / machine.slots)
-    seconds = core_seconds / tasks * (waves + 0.05) + waves * own / _SETTLE
-    # The scheduler is one process. Each range has a task for each tile of it, and a tile has a few more.
-    scheduled = tasks + (ranges + 3) * len(work.tiles)
-    seconds += bytes_moved / rates.move / machine.workers + scheduled * _TASK_SECONDS
-    noise = work.entries / rates.noise / machine.slots
-    # An answer is written by as many threads as there are slots, and beside it its error, unless that is computed as it
-    # is read.
-    numbers = work.shape[0] * work.shape[1] * (1 if work.blocked else 2)
-    writing = 8.0 * numbers / rates.write / min(machine.slots, 8)
-    total = seconds + noise + writing + work.last_seconds
-    flops = 2.0 * work.pairs if work.sparse else work.flops
-    return Cost(flops, bytes_read, bytes_moved, int(peak), tasks, seconds, noise, writing, total)

@@ -30,11 +30,10 @@ def test_answers_that_fit_beside_each_other_are_computed_by_row_panels(rows, fea
     assert "reading the records" not in cut.explain()
 
 
-def test_products_in_single_precision_are_predicted_to_be_faster_and_cost_as_many_operations():
+def test_products_in_single_precision_are_predicted_to_be_faster():
     work, machine = moment(200_000, 2_000), Machine(4, 1, 4 * GIB)
     double, single = chosen(work, machine).cost, chosen(dataclasses.replace(work, largest=127), machine).cost
     assert single.seconds < double.seconds
-    assert single.flops == double.flops
 
 
 @pytest.mark.parametrize("largest", [127, 255, 256, 32767, 2**17 - 1, 2**19 - 1])
