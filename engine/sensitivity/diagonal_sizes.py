@@ -59,6 +59,7 @@ and has a second derivative of ``2 (I + |w|^2 11')``, so that whole ones add at 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
@@ -128,12 +129,11 @@ def added_square(
 
     ``cases`` corners at most are tried; beyond that the bound of the module is taken.
     """
-    pairs, counts = np.unique(np.stack([sizes, own]), axis=1, return_counts=True)
     # Without a part in it, e_0 is p_0: nothing is added beside the square of p_0 + P.
     taken, more = (0.0, 0.0) if count is None else (count.times * count.own, count.own**2 - constant**2)
     common = shared / (1.0 + shared * (sizes.size + (0 if count is None else count.times**2)))
-    if float(np.prod(counts + 1.0)) <= cases:
-        p, squares, e = _corners(pairs, counts)
+    if (corners := _corners(sizes.tobytes(), own.tobytes(), cases)) is not None:
+        p, squares, e = corners
         value = float(np.max((constant + p) ** 2 + squares - common * (taken + e) ** 2)) + more
         return value, value
     total = float(np.sum(sizes))
@@ -148,14 +148,21 @@ def added_square(
     return constant**2 + float(np.min(bounds)) + more, float(np.max(attained)) + more
 
 
-def _corners(pairs: np.ndarray, counts: np.ndarray) -> tuple[Vector, Vector, Vector]:
-    """Sums of p, of e^2 - p^2 and of e over all corners that differ, shape (cases,) each."""
+@lru_cache(maxsize=4)
+def _corners(sizes: bytes, own: bytes, cases: int) -> tuple[Vector, Vector, Vector] | None:
+    """Sums of p, of e^2 - p^2 and of e over all corners that differ, at most ``cases``; None where there are more.
+
+    A search asks for the same ones again with more that is shared.
+    """
+    pairs, counts = np.unique(np.stack([np.frombuffer(sizes), np.frombuffer(own)]), axis=1, return_counts=True)
+    if float(np.prod(counts + 1.0)) > cases:
+        return None
     p = squares = e = np.zeros(1)
-    for size, own, count in zip(*pairs, counts, strict=True):
+    for size, diagonal, count in zip(*pairs, counts, strict=True):
         taken = np.arange(count + 1.0)
         p = np.add.outer(p, taken * size).ravel()
-        squares = np.add.outer(squares, taken * (own**2 - size**2)).ravel()
-        e = np.add.outer(e, taken * own).ravel()
+        squares = np.add.outer(squares, taken * (diagonal**2 - size**2)).ravel()
+        e = np.add.outer(e, taken * diagonal).ravel()
     return p, squares, e
 
 
