@@ -7,6 +7,7 @@
 * :mod:`.marginals`: Marginal tables of counts
 * :mod:`.moments`: Second moments and covariances
 * :mod:`.outer`: Sums of outer products
+* :mod:`.quantiles`: Quantiles of columns: how far one record moves the balances from which they follow
 * :mod:`.rows`: The records themselves
 * :mod:`.totals`: The number of records and the sum of each column
 """

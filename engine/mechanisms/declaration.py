@@ -16,7 +16,7 @@ from blockveil.engine.sensitivity.problems import Problem
 
 BOTH = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
 _SUMS = ("second-moment", "principal-directions", "rows", "outer-products", "gradients")
-ADDITIVE = (*_SUMS, "counts", "column-histograms", "marginals")
+ADDITIVE = (*_SUMS, "counts", "column-histograms", "marginals", "quantiles")
 ALL_QUERIES = ("covariance", *ADDITIVE, "totals")
 
 

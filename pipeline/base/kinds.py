@@ -27,6 +27,7 @@ FOLDERS = {
     "counts": "counts",
     "column-histograms": "histograms",
     "marginals": "marginals",
+    "quantiles": "quantiles",
 }
 """Folder of each query of the product, by the name that a config uses."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from blockveil.pipeline.base.kinds import kind_of
 from blockveil.pipeline.verification.checked_arrays import CLOSE, DEVIATION, CheckedArrays, close, slabs
 from blockveil.pipeline.verification.released_counts import cells
 from blockveil.pipeline.verification.released_directions import drawn, leading
@@ -50,9 +51,16 @@ class ArrayCheck(CheckedArrays):
             What it states cannot be.
         """
         self.skip("running_total", "kept for later nights, beside which it is read")
-        _RULES[self.query["kind"]](self)
+        self._rule(self)
         self._windows()
         self.finish()
+
+    @property
+    def _rule(self) -> Callable[[ArrayCheck], None]:
+        """What is looked at by the kind of query, or by what the folder of a kind says; KeyError where nothing is."""
+        kind = str(self.query["kind"])
+        own = kind_of(kind).part("release_checks", _NOTHING)
+        return own["arrays"] if own else _RULES[kind]
 
     def _windows(self) -> None:
         """Look at the arrays of the last nights alone, which have the names and rules of those of all nights."""
@@ -64,7 +72,7 @@ class ArrayCheck(CheckedArrays):
             own = {m[2]: self.arrays[m[0]] for m in found.values() if m is not None and int(m[1]) == window}
             others = {name: array for name, array in self.arrays.items() if found[name] is None}
             check = ArrayCheck({**self.stated, "mechanism": mechanism}, {**others, **own})
-            _RULES[self.query["kind"]](check)
+            self._rule(check)
             for name in own.keys() & set(check.checked):
                 self.require(f"last_{window}_{name}", True)
             for name in own.keys() & check.reasons.keys():
@@ -331,6 +339,8 @@ def way_back(geometry: Mapping[str, Any]) -> tuple[Values, Values]:
         raise KeyError("shape")
     return origin, np.array([each["semi_axis"] for each in features], np.float64)
 
+
+_NOTHING: dict[str, Any] = {}
 
 _RULES: dict[str, Callable[[ArrayCheck], None]] = {
     "second-moment": lambda found: found.moment(0),

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from blockveil.pipeline.base.kinds import kind_of
 from blockveil.pipeline.verification import moved_counts
 from blockveil.pipeline.verification.moved_diagonals import own_diagonal
 from blockveil.pipeline.verification.moved_moments import entries, frobenius
@@ -36,6 +37,9 @@ _MOMENTS = {"second-moment": 0, "covariance": 1, "principal-directions": 0}
 """Answers that are second moments, and how many constant coordinates lead their records."""
 
 _COUNTS = {"counts": moved_counts.cells, "column-histograms": moved_counts.bins, "marginals": moved_counts.tables}
+
+_NOTHING: dict[str, Any] = {}
+"""Of a kind whose folder says nothing."""
 
 _UNSCALED = ("analyze-gauss", "mod-sulq")
 """Mechanisms whose noise is as large off the diagonal as on it."""
@@ -82,7 +86,7 @@ def _moved(stated: Mapping[str, Any], arrays: Arrays) -> Moved:
     elif kind == "gradients":
         found = _of_gradients(stated, power)
     else:
-        raise KeyError(kind)
+        found = kind_of(kind).part("release_checks", _NOTHING)["moved"](stated, arrays, power)
     return found.times(Fraction(steps_factor(stated, power)) * nights_factor(stated))
 
 

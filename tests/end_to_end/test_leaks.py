@@ -16,6 +16,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
 from tests.end_to_end.served import with_tables
 from tests.house import support
+from tests.pipeline.questions import test_quantiles as quantiles
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases.test_release import NIGHT
 
@@ -178,6 +179,7 @@ def test_nothing_private_is_left_or_shown_anywhere(tmp_path, outcome):
         pytest.param(queries.OUTER, id="outer-products", marks=pytest.mark.slow),
         pytest.param(queries.COUNTS, id="counts", marks=pytest.mark.slow),
         pytest.param(queries.ROWS.replace('"rows"', '"totals"'), id="totals", marks=pytest.mark.slow),
+        pytest.param(quantiles.FOUR, id="quantiles", marks=pytest.mark.slow),
     ],
 )
 def test_no_query_leaves_its_exact_answer_anywhere(tmp_path, query):

@@ -22,6 +22,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.night import run_release
 from tests.end_to_end import test_leaks as leaks
 from tests.house import support
+from tests.pipeline.questions import test_quantiles as quantiles
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases.test_release import NIGHT
 
@@ -33,6 +34,7 @@ QUERIES = {
     "outer-products": queries.OUTER,
     "counts": queries.COUNTS,
     "totals": queries.ROWS.replace('"rows"', '"totals"'),
+    "quantiles": quantiles.FOUR,
 }
 
 
@@ -103,7 +105,7 @@ def traces(values, plan, query):
 def test_nothing_private_shows_on_a_cluster_that_writes_in_blocks(tmp_path, monkeypatch, compute, query):
     client, during = compute._client, {}
     values = support.records() if query == "second-moment" else queries.records(QUERIES[query])
-    held_whole = query in ("counts", "totals")
+    held_whole = query in ("counts", "totals", "quantiles")
     if not held_whole:
         monkeypatch.setattr(blockveil.engine.answers.work, "_WHOLE_ENTRIES", 2)
         monkeypatch.setattr(blockveil.pipeline.data.zarr_arrays, "CHUNK_SIDE", 2)

@@ -20,6 +20,7 @@ import pytest
 from blockveil.pipeline.base.kinds import FOLDERS
 from tests.end_to_end.served import with_tables
 from tests.house import support
+from tests.pipeline.questions import test_quantiles as quantiles
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_training as training
 from tests.pipeline.releases import test_directions_release as directions
@@ -101,6 +102,7 @@ CASES = {
     "counts-buckets": (LINE, ADD, 'kind = "dawa"', 1, ""),
     "column-histograms": (HISTOGRAMS, ADD, GAUSSIAN, 4, ""),
     "marginals": (TABLES, ADD, 'kind = "residuals"', 3, ""),
+    "quantiles": (quantiles.FOUR, ADD, GAUSSIAN, 4, ""),
     "rows": (queries.ROWS, REPLACE, SHAPED, 4, ""),
     "rows-laplace": (queries.ROWS, REPLACE, 'kind = "laplace"\noptimise_for = "absolute-error"', 4, ""),
     "rows-k-norm": (queries.ROWS, REPLACE, 'kind = "k-norm"', 4, ""),

@@ -104,10 +104,14 @@ QUERIES = {
     "column-histograms": lambda _: (
         'powers = [-2, 2]\nfeatures = [ { name = "x1", edges = [-1, 0, 1] }, { name = "x2" } ]\n'
     ),
+    "quantiles": lambda _: (
+        "probabilities = [0.1, 0.5]\n"
+        'axes = [ { name = "a", cells = 3 }, { name = "b", lower = -1, upper = 2, cells = 4 } ]\n'
+    ),
     "marginals": lambda _: "ways = 1\n" + GRID.format(""),
     "marginals, ordered": lambda _: 'ways = 2\nordered = ["b"]\n' + GRID.format(""),
 }
-SHAPELESS = ("counts", "column-histograms", "marginals")
+SHAPELESS = ("counts", "column-histograms", "marginals", "quantiles")
 
 
 def kind_of(query):

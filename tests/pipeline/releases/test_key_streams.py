@@ -16,6 +16,7 @@ from blockveil.testing.recording import RecordingKey, check_asked_once
 from tests.house import shipped, support
 from tests.pipeline.questions import test_column_histograms as column_histograms
 from tests.pipeline.questions import test_marginals as marginals
+from tests.pipeline.questions import test_quantiles as quantiles
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_workloads as workloads
 from tests.pipeline.releases import test_continual as growing
@@ -162,6 +163,7 @@ KINDS = {
     "counts": asked(queries.COUNTS),
     "totals": asked(queries.ROWS.replace('"rows"', '"totals"')),
     "histograms": histograms,
+    "quantiles": asked(quantiles.FOUR),
     "tables by residuals": tables,
     "dawa": dawa,
     "workload by a hierarchy": hierarchy,
