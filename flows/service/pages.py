@@ -26,13 +26,18 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
+from prefect.context import SettingsContext, get_settings_context
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, Settings
 
 _PAGE = 200
 _BEYOND = 10**9
 _BROKEN = 500
 _TRIES, _SECONDS = 3, 0.3
+
+_MOST_KEPT = 8
+_kept: dict[tuple[int, int], tuple[Settings, Settings]] = {}
+"""Settings, and the same with other retries, by the identity of the first, which no others get while they are here."""
 
 _log = logging.getLogger(__name__)
 
@@ -132,14 +137,28 @@ def readable(read: Callable[[int, int], Sequence[Item]]) -> tuple[list[Item], in
 
 def _page(read: Callable[[int, int], Sequence[Item]], offset: int) -> tuple[list[Item], int]:
     try:
-        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 1}):
+        with _retries(1):
             return list(read(_PAGE, offset)), 0
     except PrefectHTTPStatusError as error:
         if not is_broken(error):
             raise
     # What a server cannot show it cannot show a moment later either: each wait of a minute would be one in vain.
-    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):  # once, for it takes Prefect a tenth of a second
+    with _retries(0):
         return _halves(read, offset, _PAGE)
+
+
+def _retries(most: int) -> SettingsContext:
+    """Settings of this process but for how often a client asks again.
+
+    They are kept, for Prefect checks hundreds of settings anew, which takes longer than an answer of the server.
+    """
+    context = get_settings_context()
+    key = id(context.settings), most
+    if key not in _kept:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[key] = context.settings, context.settings.copy_with_update({PREFECT_CLIENT_MAX_RETRIES: most})
+    return SettingsContext(profile=context.profile, settings=_kept[key][1])
 
 
 def _halves(read: Callable[[int, int], Sequence[Item]], offset: int, size: int) -> tuple[list[Item], int]:
