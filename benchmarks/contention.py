@@ -23,6 +23,7 @@ from benchmarks import machine
 from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 
 PROCESSES, UNIT = 32, "one person"
 FAILED = float("inf")
@@ -33,10 +34,10 @@ def reserve(ledger: Ledger, night: str) -> float:
     """Seconds that one reservation took, or FAILED."""
     start = time.perf_counter()
     try:
-        ledger.reserve(
+        ledger.reserve(ChargeRequest(
             release_id=f"people/covariance/{night}", dataset="people", spec={}, spec_digest="0" * 64,
             charge=Loss(1e-3, 0.0, 0.0), neighbours=Neighbours.ADD_REMOVE, unit=UNIT, attempt="one",
-        )  # fmt: skip
+        ))  # fmt: skip
     except BlockveilError as error:
         print(f"failed: {error.value}")
         return FAILED

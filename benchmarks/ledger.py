@@ -29,6 +29,7 @@ from blockveil.engine.guarantees.events import PoissonGaussian, Step
 from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.pipeline.budget.filter import NOTHING, Chargeable, Ticks
 from blockveil.pipeline.ledger import Ledger, chain, lookups
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.statement import statement
 
@@ -134,10 +135,10 @@ def years(ledger: Ledger) -> None:
 
 def reserve(ledger: Ledger) -> None:
     """One more night, a sampled one of another kind than those before."""
-    ledger.reserve(
+    ledger.reserve(ChargeRequest(
         release_id="people/training/next", dataset="people", spec={}, spec_digest="0" * 64,
         charge=(Step(PoissonGaussian(0.001, 1.9), 10),), neighbours=Neighbours.ADD_REMOVE, unit=UNIT, attempt="one",
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from blockveil.flows.cli import app
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.guessing import percent
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan.planning import make_plan
 
 ROOT = Path(__file__).parents[1]
@@ -34,10 +35,10 @@ def config(tmp_path):
     ledger.set_budget("credit-default", 3.0, 1e-5, Neighbours.ADD_REMOVE, loaded.config.privacy.unit)
     for day, end in ((20, "released"), (21, "void"), (22, "commit")):
         plan = make_plan(loaded, date(2026, 11, day))
-        charge = ledger.reserve(
+        charge = ledger.reserve(ChargeRequest(
             release_id=plan.release_id, dataset="credit-default", spec={}, spec_digest="0" * 64, charge=plan.charge,
             neighbours=plan.neighbours, unit=loaded.config.privacy.unit, attempt="one",
-        ).charge_id  # fmt: skip
+        )).charge_id  # fmt: skip
         if end == "void":
             ledger.void_if_reserved(charge, "DataError")
         else:

@@ -35,6 +35,7 @@ from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.config.cadence import Cadence
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.grants import named_grant, parse_periods
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan import budgets, signed_approval
 from blockveil.pipeline.plan import forecast as ahead
 from blockveil.pipeline.plan.approval import NotApproved
@@ -296,14 +297,16 @@ def charge(
     ledger = Ledger(loaded.ledger_url)
     try:
         booked = ledger.reserve(
-            release_id=release_id,
-            dataset=release.account,
-            spec=spec,
-            spec_digest=digest(spec),
-            charge=read.series,
-            neighbours=read.neighbours,
-            unit=read.unit,
-            attempt=f"process {os.getpid()}",
+            ChargeRequest(
+                release_id=release_id,
+                dataset=release.account,
+                spec=spec,
+                spec_digest=digest(spec),
+                charge=read.series,
+                neighbours=read.neighbours,
+                unit=read.unit,
+                attempt=f"process {os.getpid()}",
+            )
         )
     except CalibrationError as error:
         raise ConfigError("These events cannot be booked", str(error), "Change the events") from None

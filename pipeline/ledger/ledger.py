@@ -8,59 +8,32 @@ privacy unit of a data set never mix.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
 
 import sqlalchemy as sa
 
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Chargeable, Ticks
-from blockveil.pipeline.budget.parts import Part
-from blockveil.pipeline.ledger import lookups, moving, refusals, renewals, restoring, same_records, shared_nights
+from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Ticks
+from blockveil.pipeline.ledger import lookups, moving, refusals, restoring, shared_nights
 from blockveil.pipeline.ledger.address import open_database
-from blockveil.pipeline.ledger.approved import Approved
-from blockveil.pipeline.ledger.booking import booked, check_part, event_of
+from blockveil.pipeline.ledger.booking import check_part
 from blockveil.pipeline.ledger.chain import append, identifier
-from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, DrawnNight, Entry, Night, State, Verification
+from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, Entry, State, Verification
 from blockveil.pipeline.ledger.granted_budget import BudgetChange, granted
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.key_loss import renew
 from blockveil.pipeline.ledger.periods import Period
-from blockveil.pipeline.ledger.proofs import Proof, head_of, proof_of
+from blockveil.pipeline.ledger.reading import LedgerReader
 from blockveil.pipeline.ledger.renewals import Renewal, Renewals
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.ledger.restoring import Restored, Sight, Statement
-from blockveil.pipeline.ledger.schema import entry
-from blockveil.pipeline.ledger.transfer import Form, write_rows
 from blockveil.pipeline.ledger.verification import verify_chain
-from blockveil.pipeline.ledger.withdrawals import not_withdrawn, withdrawn
-
-_LAST_TIME = sa.select(entry.c.time).order_by(entry.c.sequence.desc()).limit(1)
+from blockveil.pipeline.ledger.withdrawals import withdrawn
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-class Ledger:
-    """Budget and charges of data sets.
-
-    Parameters
-    ----------
-    url
-        ``sqlite:///path`` of a file, or ``postgresql://...`` of a database.
-    now
-        Clock, giving UTC as ISO text; None is that of the machine.
-    """
-
-    def __init__(self, url: str, now: Callable[[], str] | None = None) -> None:
-        self._database = open_database(url)
-        self._url = url
-        self._now = now or _now
-
-    def exists(self) -> bool:
-        """Whether there is a ledger; nobody has granted a budget where there is none."""
-        return self._database.exists()
+class Ledger(LedgerReader):
+    """Budget and charges of data sets, as they are read and written."""
 
     def set_budget(
         self,
@@ -95,53 +68,8 @@ class Ledger:
         self._database.create()
         return self._database.write(lambda connection: granted(connection, wanted, self._time(connection)))
 
-    def budget(self, dataset: str) -> BudgetStatus:
-        """Budget of a name and what is left; LedgerError where there is none."""
-        return self._database.read(lambda found: lookups.require_budget(found, dataset, self._time(found)))
-
-    def first(self) -> str:
-        """Hash of the first entry, which is of this ledger and its copies alone; empty where there is none."""
-        return str(self._database.read(lambda connection: connection.scalar(lookups.FIRST)) or "")
-
-    def datasets(self) -> list[str]:
-        """Names that have a budget."""
-        return self._database.read(lambda connection: sorted(connection.scalars(lookups.NAMED)))
-
-    def reserve(
-        self,
-        *,
-        release_id: str,
-        dataset: str,
-        spec: Mapping[str, Any],
-        spec_digest: str,
-        charge: Chargeable,
-        neighbours: Neighbours,
-        unit: str,
-        attempt: str,
-        approval: Approved | None = None,
-        records: Mapping[str, Any] | None = None,
-        night: Night | None = None,
-        part: Part | None = None,
-        stored: Mapping[str, str] | None = None,
-        generation: int | None = None,
-    ) -> Charge:
+    def reserve(self, asking: ChargeRequest) -> Charge:
         """Hold budget for a release, or find the charge that it already has.
-
-        Parameters
-        ----------
-        dataset
-            Name of the budget that pays: the data set's own, or one that several share.
-        charge
-            Loss of the release, or a series of events that is fixed before its first step.
-        records
-            The store that is read, as the approval is of it.
-        night
-            Which of nights that share a charge this is; the first of them pays.
-        part
-            Part of the records that the release is of (:mod:`.parts`); None for all of them.
-        stored, generation
-            Where the records are and what tells the key of their digests, and how many renewals it has seen
-            (:mod:`.renewals`); None without records.
 
         Raises
         ------
@@ -154,41 +82,9 @@ class Ledger:
             to another budget, no charge can be of that part, its records stand under another part, or the ledger is
             not known to be whole (:mod:`.restoring`).
         """
-        check_part(part, release_id, charge, neighbours, night)
+        check_part(asking.part, asking.release_id, asking.charge, asking.neighbours, asking.night)
         charge_id = identifier()
-
-        def work(connection: sa.Connection) -> Charge:
-            if (closed := lookups.closing(connection)) is not None:
-                raise refusals.closed(closed)
-            restoring.follow(connection)
-            renewals.check_generation(connection, generation)
-            now = self._time(connection)  # of the check and of the row: a period may end between two looks
-            budget = lookups.require_budget(connection, dataset, now)
-            if (known := lookups.active(connection, release_id)) is not None:
-                if restoring.is_lost(known):
-                    raise refusals.lost_night(release_id)
-                if known.spec_digest != spec_digest:
-                    raise refusals.conflict(release_id, known.payload["spec"], spec)
-                shared_nights.check_paid(connection, known, dataset, charge, budget.cap, night, part)
-                return not_withdrawn(connection, known, is_new=known.charge_id == charge_id)
-            lookups.check_scope(budget, neighbours, unit)
-            lookups.check_account(connection, release_id, dataset)
-            payload = {"spec": dict(spec), "spec_digest": spec_digest, "attempt": attempt}
-            payload |= {} if approval is None else {"approval": approval.plain, "records": dict(records or {})}
-            payload |= {} if stored is None else {"stored": dict(stored)}
-            payload |= same_records.note(connection, release_id, dataset, spec, part)
-            payer = None if night is None else shared_nights.paid_by(connection, release_id, spec, night)
-            if payer is not None:
-                ticks, payload["continues"] = NOTHING, payer
-            else:
-                ticks = booked(budget, charge, part)
-                payload["event"] = event_of(charge)
-            row = self._append(
-                connection, State.RESERVED, dataset, payload, release_id, charge_id, ticks, time=now, part=part
-            )
-            return lookups.charge(connection, row, is_new=True)
-
-        return self._database.write(work)
+        return self._database.write(lambda connection: asking.book(connection, charge_id, self._time))
 
     def commit(self, charge_id: str, key_check: str) -> Charge:
         """Make a charge irrevocable before noise is drawn; returns the first commit where there is one.
@@ -261,10 +157,6 @@ class Ledger:
 
         return self._database.write(work)
 
-    def renewals(self) -> Renewals:
-        """Changes of the key under which digests of records stand (:mod:`.renewals`)."""
-        return self._database.read(Renewals.read)
-
     def renew(self, renewal: Renewal, seen: Renewals) -> list[tuple[str, str]]:
         """Book a renewal of all digests of records; what it gives back (:func:`.key_loss.renew`)."""
         return self._database.write(lambda found: renew(found, renewal, seen, self._time(found)))
@@ -278,59 +170,6 @@ class Ledger:
         done, sight = self._database.write(lambda connection: restoring.state(connection, said, self._time(connection)))
         sight.mark.begin(sight.seen)
         return done
-
-    def missing(self) -> str | None:
-        """Which entry that this account saw on this machine is not there; None where none is missing or was seen."""
-        last = restoring.last_seen(self.first())  # before the entries, for others go on meanwhile
-        return None if last is None else self._database.read(lambda connection: restoring.problem(connection, last))
-
-    def find(self, release_id: str) -> Charge | None:
-        """Charge of a release that is not void, if there is one."""
-        with self._database.reading() as connection:
-            known = lookups.active(connection, release_id)
-            return None if known is None else lookups.charge(connection, known, is_new=False)
-
-    def nights(self, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
-        """RESERVED entries of the nights that share a charge; see :func:`.shared_nights.nights`."""
-        with self._database.reading() as connection:
-            return shared_nights.nights(connection, release_id, spec)
-
-    def drawn_nights(self, release_id: str, spec: Mapping[str, Any]) -> list[DrawnNight]:
-        """Nights of a release's series other than its own that were committed, by number."""
-        with self._database.reading() as connection:
-            return shared_nights.drawn_nights(connection, release_id, spec)
-
-    def history(self, dataset: str | None = None, release_id: str | None = None) -> list[Entry]:
-        """Entries in order, all or those of a data set or a release."""
-        with self._database.reading() as connection:
-            return lookups.history(connection, dataset, release_id)
-
-    def verify(self, expected_head: str | Head | None = None) -> Verification:
-        """Recompute the whole chain, and look for a head that was kept elsewhere."""
-        return self._database.read(lambda connection: verify_chain(lookups.rows(connection), expected_head))
-
-    def head(self) -> Head:
-        """Return the last row, to be kept elsewhere; LedgerError where the chain is broken."""
-        rows = self._rows()
-        return head_of(rows, verify_chain(rows, None))
-
-    def proof(self, release_id: str) -> Proof:
-        """Place of the entry that paid for a release, for readers without the ledger.
-
-        Raises
-        ------
-        LedgerError
-            The chain is broken, or no charge of the release was committed.
-        """
-        rows = self._rows()
-        return proof_of(rows, head_of(rows, verify_chain(rows, None)), release_id)
-
-    def _rows(self) -> list[dict[str, Any]]:
-        return self._database.read(lambda connection: list(lookups.rows(connection)))
-
-    def export(self, form: Form, stream: TextIO) -> int:
-        """Write all entries as JSON Lines or CSV, or releases as lineage events; returns how many."""
-        return write_rows(self._rows(), form, stream)
 
     def close_for(self, address: str) -> None:
         """Let no entry follow, for the ledger goes on at another address; again for the same one changes nothing.
@@ -376,23 +215,14 @@ class Ledger:
         charges = [(str(one.charge_id), str(one.release_id)) for one in found if not keep(str(one.charge_id))]
         return [release_id for charge_id, release_id in charges if self.void_if_reserved(charge_id, "expired")]
 
-    def _time(self, connection: sa.Connection) -> str:
-        """Now; a clock that was set back does not turn back the ledger's time."""
-        last = connection.scalar(_LAST_TIME)
-        return max(self._now(), "" if last is None else str(last))
-
     def _append(
         self,
         connection: sa.Connection,
         kind: str,
         dataset: str,
         payload: Mapping[str, Any],
-        release_id: str | None = None,
-        charge_id: str | None = None,
+        release_id: str | None,
+        charge_id: str | None,
         ticks: Ticks = NOTHING,
-        nonce: str | None = None,
-        time: str | None = None,
-        part: Part | None = None,
     ) -> Entry:
-        now = time or self._time(connection)
-        return append(connection, kind, dataset, payload, now, release_id, charge_id, ticks, nonce, part)
+        return append(connection, kind, dataset, payload, self._time(connection), release_id, charge_id, ticks)

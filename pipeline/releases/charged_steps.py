@@ -22,6 +22,7 @@ from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import KeyLost, StoreError
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.ledger import Charge
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan import signed_approval
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
@@ -74,20 +75,22 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     spec = plan.spec(fingerprint, growth.history if growth else None, dataset.part)
     uploading.require_places(plan.loaded, workspace.root, plan.release_id)
     charge = workspace.ledger.reserve(
-        release_id=plan.release_id,
-        dataset=plan.config.release.account,
-        spec=spec,
-        spec_digest=digest(spec),
-        charge=plan.charge,
-        neighbours=plan.neighbours,
-        unit=plan.config.privacy.unit,
-        attempt=attempt,
-        approval=signed_approval.required(plan, workspace.ledger, dataset.stated),
-        records=dataset.stated,
-        night=growth.night if growth else None,
-        part=dataset.part,
-        stored=contents.described(plan.loaded, dataset),
-        generation=contents.renewals.generation,
+        ChargeRequest(
+            release_id=plan.release_id,
+            dataset=plan.config.release.account,
+            spec=spec,
+            spec_digest=digest(spec),
+            charge=plan.charge,
+            neighbours=plan.neighbours,
+            unit=plan.config.privacy.unit,
+            attempt=attempt,
+            approval=signed_approval.required(plan, workspace.ledger, dataset.stated),
+            records=dataset.stated,
+            night=growth.night if growth else None,
+            part=dataset.part,
+            stored=contents.described(plan.loaded, dataset),
+            generation=contents.renewals.generation,
+        )
     )
     if charge.warning is not None:
         _log.warning("%s: %s", plan.release_id, charge.warning)

@@ -30,6 +30,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.ledger.transfer import read_rows
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import make_plan
@@ -304,14 +305,16 @@ def ledger(tmp_path_factory):
     for night in range(3):
         spec = {"release_id": f"people/a/{night}", "data": {"fingerprint": "f" * 64}}
         charge = found.reserve(
-            release_id=f"people/a/2026-11-{20 + night}",
-            dataset="people",
-            spec=spec,
-            spec_digest=digest(spec),
-            charge=Loss(0.1, 0.0, 1e-24),
-            neighbours=Neighbours.ADD_REMOVE,
-            unit="one person",
-            attempt="process 1",
+            ChargeRequest(
+                release_id=f"people/a/2026-11-{20 + night}",
+                dataset="people",
+                spec=spec,
+                spec_digest=digest(spec),
+                charge=Loss(0.1, 0.0, 1e-24),
+                neighbours=Neighbours.ADD_REMOVE,
+                unit="one person",
+                attempt="process 1",
+            )
         )
         if night:
             found.commit(charge.charge_id, key_check="c" * 64)

@@ -145,14 +145,14 @@ MUTANTS = (
         ),
         (
             "test_changed_data_under_the_same_id_is_refused_with_the_difference",
-            "blockveil.pipeline.ledger.ledger:Ledger.reserve",
-            "if known.spec_digest != spec_digest:",
+            "blockveil.pipeline.ledger.reserving:ChargeRequest._check_active",
+            "if active.spec_digest != self.spec_digest:",
             "if False:",
         ),
         (
             "test_a_changed_config_under_the_same_id_is_refused_with_the_difference",
-            "blockveil.pipeline.ledger.ledger:Ledger.reserve",
-            "if known.spec_digest != spec_digest:",
+            "blockveil.pipeline.ledger.reserving:ChargeRequest._check_active",
+            "if active.spec_digest != self.spec_digest:",
             "if False:",
         ),
     ),

@@ -127,9 +127,9 @@ MUTANTS = (
         "tests/pipeline/public/test_private_bounds.py",
         (
             "test_bounds_are_drafted_released_read_and_taken_and_both_releases_are_charged",
-            "blockveil.pipeline.ledger.ledger:Ledger.reserve",
-            "ticks = booked(budget, charge, part)",
-            'ticks = NOTHING if "bounds" in release_id else booked(budget, charge, part)',
+            "blockveil.pipeline.ledger.reserving:ChargeRequest._paid",
+            "ticks = booked(budget, self.charge, self.part)",
+            'ticks = NOTHING if "bounds" in self.release_id else booked(budget, self.charge, self.part)',
         ),
         (
             "test_bounds_whose_release_the_ledger_does_not_know_are_refused_before_anything_is_spent",

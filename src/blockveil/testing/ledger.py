@@ -18,6 +18,7 @@ from blockveil.pipeline.budget.filter import NOTHING, Ticks
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import counted
 from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.ledger.schema import entry
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.ledger.transfer import read_rows
@@ -500,10 +501,10 @@ class LedgerContract:
     def test_a_distance_that_cannot_be_stored_is_refused_in_words(self, url, distance):
         ledger = grant(url)
         with pytest.raises((LedgerError, BudgetExhausted)) as caught:
-            ledger.reserve(
+            ledger.reserve(ChargeRequest(
                 release_id="people/covariance/1", dataset="people", spec={}, spec_digest=digest({}),
                 charge=Loss(0.1, 0.0, distance), neighbours=Neighbours.ADD_REMOVE, unit=UNIT, attempt="test",
-            )  # fmt: skip
+            ))  # fmt: skip
         assert isinstance(caught.value, BudgetExhausted) is (distance > 1e-9)
         assert len(ledger.history()) == 1
 

@@ -4,6 +4,7 @@ from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import Ledger, Night
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 
 UNIT = "one person"
 MU = 0.2
@@ -35,16 +36,18 @@ def reserve(
     records = "f" * 64 if part is None else digest([part.text])
     spec = spec or {"privacy": {"epsilon": 1.0}, "data": {"fingerprint": records}}
     return ledger.reserve(
-        release_id=f"{dataset}/covariance/{night}",
-        dataset=dataset,
-        spec=spec,
-        spec_digest=digest(spec),
-        charge=Loss(mu, 0.0, 300 * 2.0**-90),
-        neighbours=neighbours,
-        unit=unit,
-        attempt="test",
-        night=place,
-        part=part,
+        ChargeRequest(
+            release_id=f"{dataset}/covariance/{night}",
+            dataset=dataset,
+            spec=spec,
+            spec_digest=digest(spec),
+            charge=Loss(mu, 0.0, 300 * 2.0**-90),
+            neighbours=neighbours,
+            unit=unit,
+            attempt="test",
+            night=place,
+            part=part,
+        )
     )
 
 

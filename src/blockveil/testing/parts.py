@@ -15,7 +15,9 @@ from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError, Release
 from blockveil.pipeline.budget.filter import NOTHING, Ticks
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import Ledger, Night
+from blockveil.pipeline.ledger.chain import append
 from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.ledger.statement import statement
 from blockveil.pipeline.ledger.transfer import read_rows
 from blockveil.pipeline.report.burndown import points
@@ -79,11 +81,11 @@ class PartsContract:
         """A person has a row in each, and may have another value in each."""
         ledger = grant(url, 10.0)
         for dataset, part in (("people", DAY), ("cars", NEXT)):
-            ledger.reserve(
+            ledger.reserve(ChargeRequest(
                 release_id=f"{dataset}/covariance/1", dataset="people", spec={}, spec_digest=digest({}),
                 charge=Loss(MU, 0.0, 300 * 2.0**-90), neighbours=Neighbours.ADD_REMOVE, unit=UNIT, attempt="test",
                 part=Part(dataset, *part),
-            )  # fmt: skip
+            ))  # fmt: skip
         assert spent(ledger) == ONE.times(2)
 
     def test_gaussian_and_pure_losses_of_two_values_count_beside_each_other(self, url):
@@ -91,11 +93,11 @@ class PartsContract:
         ledger.set_budget("people", 2.0, 1e-6, Neighbours.ADD_REMOVE, UNIT, reserve=0.5)
         pure = Loss(0.0, 0.4, 0.0)
         for night, part, charge in (("1", DAY, Loss(MU, 0.0, 0.0)), ("2", NEXT, pure), ("3", DAY, pure)):
-            ledger.reserve(
+            ledger.reserve(ChargeRequest(
                 release_id=f"people/covariance/{night}", dataset="people", spec={}, spec_digest=digest({}),
                 charge=charge, neighbours=Neighbours.ADD_REMOVE, unit=UNIT, attempt="test",
                 part=Part("people", *part),
-            )  # fmt: skip
+            ))  # fmt: skip
         # The reserve of 0.5 holds the pure loss of 0.4 for each day, and no day's twice.
         assert spent(ledger) == largest(Ticks.of(Loss(MU, 0.0, 0.0)), Ticks.of(pure))
 
@@ -139,20 +141,20 @@ class PartsContract:
         common = {"dataset": "people", "spec": {}, "spec_digest": "", "unit": UNIT, "attempt": "test"}
         common |= {"neighbours": Neighbours.ADD_REMOVE, "release_id": "people/covariance/1"}
         with pytest.raises(LedgerError, match="A series of events"):
-            ledger.reserve(**common, charge=(Step(GaussianDP(0.1), 1),), part=Part("people", *DAY))
+            ledger.reserve(ChargeRequest(**common, charge=(Step(GaussianDP(0.1), 1),), part=Part("people", *DAY)))
         for part in (Part("cars", *DAY), Part("people", "", "x", "text"), Part("people", "day", "", "text")):
             with pytest.raises(LedgerError, match="of the data set that is released"):
-                ledger.reserve(**common, charge=Loss(0.1, 0.0, 0.0), part=part)
+                ledger.reserve(ChargeRequest(**common, charge=Loss(0.1, 0.0, 0.0), part=part))
         for part in (
             Part("people", "day", "7"),
             Part("people", "day", "07", "whole"),
             Part("people", "x", "7", "date"),
         ):
             with pytest.raises(LedgerError, match="has a type, and its value the one spelling"):
-                ledger.reserve(**common, charge=Loss(0.1, 0.0, 0.0), part=part)
+                ledger.reserve(ChargeRequest(**common, charge=Loss(0.1, 0.0, 0.0), part=part))
         for part in (Part("people", "x", "y", "text"), Part("people", "x", "7", "whole", LISTED)):
             with pytest.raises(LedgerError, match="of a declared list of values"):
-                ledger.reserve(**common, charge=Loss(0.1, 0.0, 0.0), part=part)
+                ledger.reserve(ChargeRequest(**common, charge=Loss(0.1, 0.0, 0.0), part=part))
         assert len(ledger.history()) == 1
 
     def test_other_units_never_mix_with_parts(self, url):
@@ -208,10 +210,10 @@ class PartsContract:
         ]
         assert statement(ledger.history("cars"))[-1].note == "same records as people/covariance/1"
         assert reserve(ledger, "2", dataset="cars", spec={"data": {"fingerprint": "0" * 64}}).warning is None
-        shared = ledger.reserve(
+        shared = ledger.reserve(ChargeRequest(
             release_id="vans/covariance/1", dataset="people", spec=same, spec_digest=digest(same),
             charge=Loss(MU, 0.0, 300 * 2.0**-90), neighbours=Neighbours.ADD_REMOVE, unit=UNIT, attempt="test",
-        )  # fmt: skip
+        ))  # fmt: skip
         assert "'people/covariance/1' (budget 'people')" in shared.warning
 
     @pytest.mark.parametrize(
@@ -234,7 +236,8 @@ class PartsContract:
         forged = type("Forged", (), {"text": text})()
         with ledger._database.transaction() as connection:
             payload = {"spec": {}, "spec_digest": ""}
-            ledger._append(connection, "RESERVED", "people", payload, "people/x/1", "f" * 32, ONE, part=forged)
+            of = (ledger._time(connection), "people/x/1", "f" * 32, ONE)
+            append(connection, "RESERVED", "people", payload, *of, part=forged)
         assert spent(ledger) == ONE.times(2)
         assert shown(ledger) == share(ledger)
         assert ledger.verify().problems == ["row 3: names a part of the records that it cannot be of"]
@@ -247,9 +250,8 @@ class PartsContract:
         ticks = -ONE if kind == "VOID" else NOTHING
         with ledger._database.transaction() as connection:
             other = Part("people", *NEXT)
-            ledger._append(
-                connection, kind, "people", {"key_check": "x"}, charge.release_id, charge.charge_id, ticks, part=other
-            )
+            of = (ledger._time(connection), charge.release_id, charge.charge_id, ticks)
+            append(connection, kind, "people", {"key_check": "x"}, *of, part=other)
         assert spent(ledger) == ONE
         assert shown(ledger) == share(ledger)
         assert ledger.verify().problems == ["row 4: names a part of the records that it cannot be of"]

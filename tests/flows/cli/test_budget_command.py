@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.flows.cli import app
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from tests.house import support
 from tests.pipeline.verification.test_signed_releases import key_file
 
@@ -180,14 +181,16 @@ def test_what_another_tool_draws_is_booked_once(people, tmp_path):
     path.write_text(text)
     words = ("charge", people.path, path, "--name", "training", "--date", "2026-11-20")
     Ledger(people.ledger_url).reserve(
-        release_id="people/first/2026-11-19",
-        dataset="people",
-        spec={},
-        spec_digest="0" * 64,
-        charge=Loss(0.01, 0.0, 1e-25),
-        neighbours=Neighbours.ADD_REMOVE,
-        unit=support.UNIT,
-        attempt="test",
+        ChargeRequest(
+            release_id="people/first/2026-11-19",
+            dataset="people",
+            spec={},
+            spec_digest="0" * 64,
+            charge=Loss(0.01, 0.0, 1e-25),
+            neighbours=Neighbours.ADD_REMOVE,
+            unit=support.UNIT,
+            attempt="test",
+        )
     )
     refused = run(*words)
     assert refused.exception.exit_code == 3  # beside another release, a failure needs slack

@@ -19,6 +19,7 @@ import pytest
 from blockveil.flows.cli import app, main, night_commands
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
 from tests.house import support, warm
@@ -273,10 +274,10 @@ def test_a_ledger_is_named_by_a_config_or_by_its_address(people):
 def test_a_statement_shows_what_was_given_back(people):
     ledger = Ledger(people.ledger_url)
     plan = make_plan(people, date(2026, 11, 20))
-    charge = ledger.reserve(
+    charge = ledger.reserve(ChargeRequest(
         release_id=plan.release_id, dataset="people", spec={}, spec_digest="0" * 64, charge=plan.charge,
         neighbours=plan.neighbours, unit=support.UNIT, attempt="one",
-    )  # fmt: skip
+    ))  # fmt: skip
     ledger.void_if_reserved(charge.charge_id, "DataError")
     *_, charged, back, _ = blockveil("ledger", "show", people.path).stdout.splitlines()
     assert charged.split()[-1] == "VOID"

@@ -15,6 +15,7 @@ import pytest
 
 from blockveil.flows.cli import common, main
 from blockveil.flows.cli.commands import COMMANDS, load
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from tests.flows.cli.test_cli import blockveil
 from tests.house import support
 from tests.pipeline.data.ingest import growing_support, ingest_support
@@ -183,10 +184,10 @@ def test_a_killed_reservation_is_given_back_in_json(tmp_path):
 
     loaded = support.prepare(tmp_path)
     plan = make_plan(loaded, date(2026, 11, 20))
-    Ledger(loaded.ledger_url).reserve(
+    Ledger(loaded.ledger_url).reserve(ChargeRequest(
         release_id=plan.release_id, dataset="people", spec={}, spec_digest="0" * 64, charge=plan.charge,
         neighbours=plan.neighbours, unit=support.UNIT, attempt="one",
-    )  # fmt: skip
+    ))  # fmt: skip
     assert answer("ledger", "admin", "void", loaded.path, plan.release_id)["release"] == plan.release_id
 
 

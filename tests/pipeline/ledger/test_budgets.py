@@ -13,6 +13,7 @@ from blockveil.pipeline.base.errors import BudgetExhausted, LedgerError
 from blockveil.pipeline.budget.filter import Accountant
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan.balance import budget_lines
 from blockveil.testing.ledger_support import UNIT, reserve
 
@@ -48,14 +49,16 @@ def ledger(request, tmp_path, clock):
 
 def book(ledger, night, charge, dataset="people", account="people"):
     return ledger.reserve(
-        release_id=f"{dataset}/query/{night}",
-        dataset=account,
-        spec={},
-        spec_digest=digest({}),
-        charge=charge,
-        neighbours=ADD,
-        unit=UNIT,
-        attempt="test",
+        ChargeRequest(
+            release_id=f"{dataset}/query/{night}",
+            dataset=account,
+            spec={},
+            spec_digest=digest({}),
+            charge=charge,
+            neighbours=ADD,
+            unit=UNIT,
+            attempt="test",
+        )
     )
 
 

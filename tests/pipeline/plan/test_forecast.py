@@ -16,6 +16,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.cadence import Cadence, CalendarDays, cadence_of
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan.forecast import forecast, lines
 from blockveil.pipeline.plan.forecast_picture import picture
 from blockveil.pipeline.plan.planning import make_plan
@@ -31,14 +32,16 @@ def plan(tmp_path):
 
 def book(ledger, plan, night, loss=None):
     ledger.reserve(
-        release_id=f"people/covariance/{night}",
-        dataset="people",
-        spec={},
-        spec_digest="0" * 64,
-        charge=loss or plan.charge,
-        neighbours=plan.neighbours,
-        unit=support.UNIT,
-        attempt="test",
+        ChargeRequest(
+            release_id=f"people/covariance/{night}",
+            dataset="people",
+            spec={},
+            spec_digest="0" * 64,
+            charge=loss or plan.charge,
+            neighbours=plan.neighbours,
+            unit=support.UNIT,
+            attempt="test",
+        )
     )
 
 

@@ -12,6 +12,7 @@ from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.periods import Period
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import catch_up
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -80,14 +81,16 @@ def test_the_ledger_tells_where_each_night_stands(tmp_path):
 
     def reserve(day, name="covariance"):
         return ledger.reserve(
-            release_id=f"people/{name}/{day}",
-            dataset="people",
-            spec={"a": 1},
-            spec_digest="0" * 64,
-            charge=Loss(mu=0.1, epsilon=0.0, total_variation=0.0),
-            neighbours=loaded.config.privacy.neighbours,
-            unit=support.UNIT,
-            attempt="test",
+            ChargeRequest(
+                release_id=f"people/{name}/{day}",
+                dataset="people",
+                spec={"a": 1},
+                spec_digest="0" * 64,
+                charge=Loss(mu=0.1, epsilon=0.0, total_variation=0.0),
+                neighbours=loaded.config.privacy.neighbours,
+                unit=support.UNIT,
+                attempt="test",
+            )
         ).charge_id
 
     for day, end in (("2026-11-10", "RELEASED"), ("2026-11-11", "VOID"), ("2026-11-12", "RESERVED")):

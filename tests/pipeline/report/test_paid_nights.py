@@ -6,6 +6,7 @@ import pytest
 
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
@@ -42,14 +43,16 @@ def test_a_charge_that_was_given_back_is_not_that_of_the_release(tmp_path):
     plan = make_plan(loaded, NIGHT)
     ledger = Ledger(loaded.ledger_url)
     charge = ledger.reserve(
-        release_id=plan.release_id,
-        dataset=plan.config.release.account,
-        spec=plan.spec("records"),
-        spec_digest="0" * 64,
-        charge=plan.charge,
-        neighbours=plan.neighbours,
-        unit=plan.config.privacy.unit,
-        attempt="test",
+        ChargeRequest(
+            release_id=plan.release_id,
+            dataset=plan.config.release.account,
+            spec=plan.spec("records"),
+            spec_digest="0" * 64,
+            charge=plan.charge,
+            neighbours=plan.neighbours,
+            unit=plan.config.privacy.unit,
+            attempt="test",
+        )
     )
     assert ledger.void_if_reserved(charge.charge_id, "a test")
     (paid,) = released(loaded, NIGHT).values()
