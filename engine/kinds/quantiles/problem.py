@@ -20,7 +20,7 @@ bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from math import ceil, isqrt, ldexp, sqrt
 from typing import ClassVar
 
@@ -62,6 +62,12 @@ class Quantiles:
     complete: bool
     tail: float
 
+    @cached_property
+    def columns(self) -> tuple[BalanceStrategy, ...]:
+        """Matrix of each column; the same integers for the sensitivity and wherever records are counted."""
+        matrices = {size: BalanceStrategy(size) for size in self.sizes}
+        return tuple(matrices[size] for size in self.sizes)
+
     @property
     def counted(self) -> bool:
         """Whether the number of values is measured: it is public where all records have one and their number is."""
@@ -74,8 +80,7 @@ class Quantiles:
             return 0
         if self.neighbours is Neighbours.REPLACE_ONE:
             # h exceeds g, so that the count costs nothing up to here.
-            columns = map(strategy, self.sizes)
-            return isqrt(min(column.squared_distance - column.squared_length for column in columns))
+            return isqrt(min(column.squared_distance - column.squared_length for column in self.columns))
         # A rank at probability p has a variance of g + (1/2 - p)^2 / (w^2 k), where k columns have the same number of
         # values, at a squared sensitivity of g + w^2 in each: the product is least for this w.
         alike = len(self.sizes) if self.complete else 1
@@ -99,7 +104,7 @@ class Quantiles:
     @property
     def scaling(self) -> Scaling:
         """Coefficients are multiples of ``2**-BITS``."""
-        largest = max(int(np.max(np.abs(strategy(size).kernel))) for size in self.sizes)
+        largest = max(int(np.max(np.abs(column.kernel))) for column in self.columns)
         return Scaling(1 << BITS, self.rows_at_most * max(largest, self.weight))
 
     def spread(self, rows: Vector, columns: Vector) -> Spread:
@@ -110,7 +115,7 @@ class Quantiles:
 
     def l2(self, spread: Spread) -> Sensitivity:
         """Root of the sum over columns, exact for noise of one size."""
-        root = ldexp(sqrt(sum(self._square(strategy(size)) for size in self.sizes)), -BITS)
+        root = ldexp(sqrt(sum(map(self._square, self.columns))), -BITS)
         return Sensitivity(root / spread.least * _ROUND_UP, root / _largest(spread))
 
     def _square(self, column: BalanceStrategy) -> int:
@@ -122,7 +127,7 @@ class Quantiles:
 
     def l1(self, spread: Spread) -> Sensitivity:
         """Sum over columns."""
-        one = ldexp(sum(strategy(size).sum_of_sizes + self.weight for size in self.sizes), -BITS)
+        one = ldexp(sum(column.sum_of_sizes + self.weight for column in self.columns), -BITS)
         if self.neighbours is Neighbours.ADD_REMOVE:
             return Sensitivity(one / spread.least * _ROUND_UP, one / _largest(spread))
         # |a - b|_1 <= |a|_1 + |b|_1; and it is at least |a - b|_2.
@@ -130,7 +135,7 @@ class Quantiles:
 
     def largest_norm(self) -> float:
         """All values of each column in one cell."""
-        squares = sum(strategy(size).squared_length + self.weight**2 for size in self.sizes)
+        squares = sum(column.squared_length + self.weight**2 for column in self.columns)
         return self.rows_at_most * ldexp(sqrt(squares), -BITS)
 
     def answers(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -142,17 +147,12 @@ class Quantiles:
             Values in each cell, shape (columns, largest number of cells).
         """
         values = np.zeros(self.shape, dtype=np.int64)
-        for row, size in enumerate(self.sizes):
-            values[row, :size] = strategy(size).answers(counts[row, :size])
+        for row, column in enumerate(self.columns):
+            size = column.cells
+            values[row, :size] = column.answers(counts[row, :size])
             if self.counted:
                 values[row, -1] = self.weight * int(np.sum(counts[row, :size]))
         return values
-
-
-@cache
-def strategy(cells: int) -> BalanceStrategy:
-    """Strategy of a column; the same for all columns with so many cells."""
-    return BalanceStrategy(cells)
 
 
 def _largest(spread: Spread) -> float:

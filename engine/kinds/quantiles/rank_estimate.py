@@ -30,7 +30,7 @@ import numpy as np
 
 from blockveil.engine.estimates.matrices import coordinate_estimate
 from blockveil.engine.kinds.quantiles.balance_matrix import BITS
-from blockveil.engine.kinds.quantiles.problem import Quantiles, strategy
+from blockveil.engine.kinds.quantiles.problem import Quantiles
 from blockveil.engine.noise.design import NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector
 
@@ -136,7 +136,7 @@ def column_noise(design: NoiseDesign, problem: Quantiles) -> list[RankNoise]:
     count = measured / ldexp(problem.weight, -BITS) if problem.counted else 0.0
     if problem.complete:
         count /= sqrt(len(problem.sizes))
-    return [RankNoise(float(measured * strategy(size).deviation), float(count)) for size in problem.sizes]
+    return [RankNoise(float(measured * column.deviation), float(count)) for column in problem.columns]
 
 
 def column_balances(released: Released, design: NoiseDesign, problem: Quantiles, rows: int) -> list[ColumnBalances]:
@@ -160,6 +160,8 @@ def column_balances(released: Released, design: NoiseDesign, problem: Quantiles,
         if problem.complete:  # all columns have the same number of values
             counts = np.full(counts.size, np.mean(counts))
     return [
-        ColumnBalances(strategy(size).balances(row[:size]), float(count), noise)
-        for size, row, count, noise in zip(problem.sizes, answers, counts, column_noise(design, problem), strict=True)
+        ColumnBalances(column.balances(row[: column.cells]), float(count), noise)
+        for column, row, count, noise in zip(
+            problem.columns, answers, counts, column_noise(design, problem), strict=True
+        )
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from math import ceil, hypot, log, sqrt
 from typing import Any
 
@@ -14,7 +15,7 @@ from blockveil.engine.answers.column_bins import EdgeBins, HistogramQuery, Missi
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceSums
 from blockveil.engine.estimates.error_bounds import ErrorReport
-from blockveil.engine.kinds.quantiles.problem import Quantiles, strategy
+from blockveil.engine.kinds.quantiles.problem import Quantiles
 from blockveil.engine.kinds.quantiles.query import QuantilesQuery
 from blockveil.engine.kinds.quantiles.rank_estimate import RankNoise, column_balances, column_noise
 from blockveil.engine.mechanisms.contract import NotApplicable
@@ -92,6 +93,9 @@ class QuantilesAnswer:
         return {
             "cells_by_column": list(problem.sizes),
             "balances": "root of the skew-circulant matrix of halves, version 1",
+            "kernels_sha256": sha256(
+                b"".join(column.kernel.astype("<i8").tobytes() for column in problem.columns)
+            ).hexdigest(),
             "count_weight": problem.weight,
         }
 
@@ -123,8 +127,8 @@ class QuantilesAnswer:
         noise, problem = self.noise, self.question.problem
         total = width * sum(each.cumulative**2 for each in noise)
         # Of balances and, added to all of them, of half the count: the widest of a sum is at most the sum in square.
-        measured = noise[0].balance / strategy(problem.sizes[0]).deviation
-        of_balances = measured * max(strategy(size).widest for size in problem.sizes) * sqrt(width)
+        measured = noise[0].balance / problem.columns[0].deviation
+        of_balances = measured * max(column.widest for column in problem.columns) * sqrt(width)
         of_counts = noise[0].count / 2.0 * sqrt(width * (columns if problem.complete else 1))
         norm = sqrt(total) + hypot(of_balances, of_counts) * sqrt(2.0 * log(1.0 / (1.0 - CONFIDENCE)))
         if not self.design.gaussian:
@@ -152,11 +156,13 @@ class QuantilesAnswer:
         cumulative, deviations, kernels = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64)
         lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
         quantiles, factor = [], self._factor
-        for row, (column, ends) in enumerate(zip(columns, question.ends, strict=True)):
-            size = column.balances.size
+        for row, (column, matrix, ends) in enumerate(
+            zip(columns, question.problem.columns, question.ends, strict=True)
+        ):
+            size = matrix.cells
             cumulative[row, :size], deviations[row, :size] = column.cumulative, column.noise.cumulative
             lower[row, :size], upper[row, :size] = ends
-            kernels[row, :size] = strategy(size).kernel
+            kernels[row, :size] = matrix.kernel
             quantiles.append(column.quantiles(question.probabilities, ends, factor))
         parts = np.array([[(each.value, each.lower, each.upper) for each in row] for row in quantiles])
         return {
