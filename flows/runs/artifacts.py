@@ -35,6 +35,7 @@ from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.training_steps import StepsSoFar
 from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import Report, markdown, markup, training_curve
+from blockveil.pipeline.report.report_sections import every
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -138,18 +139,13 @@ def _show_compared(compared: list[dict[str, str]]) -> None:
 
 
 def show_report(release_id: str, made: Report) -> None:
-    """Show the finished release: summary, promise, pictures, estimates with their noise, and the budget."""
-    _summary(made.markdown)
-    _markdown(made.guarantee, "what-is-promised", "What is promised, in words and in numbers to check")
-    _markdown(made.heat_map, "what-stands-out", "The released matrix; what noise alone may give is grey")
-    if made.spectrum:
-        _markdown(made.spectrum, "which-directions-stand-out", "Its spectrum beside what noise alone reaches")
+    """Show the finished release: its summary, each section that answers a question, and the card of its model."""
+    _summary(made.summary)
+    for section in every(made.sections):
+        if section.key and section.title:
+            _markdown(markdown.text_of(section), section.key, section.title)
     if made.model:
-        _markdown(made.model, "what-was-trained", "Training curve and card of the model: public things only")
-    _rows(made.errors, "what-each-feature-says", "Each estimate and its noise")
-    _rows([{"what": what, "value": value} for what, value in made.budget], "what-is-left", "What is left of the budget")
-    if made.burn_down:
-        _markdown(made.burn_down, "what-was-spent", "How the budget was spent")
+        _markdown(made.model, "which-model", "Card of the model: public things only")
     get_run_logger().info("Released %s. Report: %s", release_id, made.path)
     if made.drift is not None:
         get_run_logger().warning("%s: %s", release_id, made.drift)

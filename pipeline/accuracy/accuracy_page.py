@@ -5,10 +5,11 @@ from __future__ import annotations
 from blockveil.pipeline.accuracy.assessment import Assessment
 from blockveil.pipeline.accuracy.good_enough import GoodEnough, Rows
 from blockveil.pipeline.accuracy.rehearsal_picture import picture
-from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.plan import promise
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.report import markdown, markup
+from blockveil.pipeline.report.markdown import text_of
+from blockveil.pipeline.report.markup import document
+from blockveil.pipeline.report.report_sections import ReportSection
 
 _NOTHING = "Nothing was read, charged or released for this page. The records of the preview are simulated."
 
@@ -25,45 +26,36 @@ def accuracy_html(plan: Plan, rows: Rows, found: GoodEnough) -> str:
     found
         Its accuracy.
     """
-    title = f"Plan of {plan.release_id}"
-    parts = [
-        markup.heading(title),
-        markup.promise(promise.sentence(plan), _NOTHING),
-        markup.section("Is it good enough?", markup.pairs(_together(found.all_lines))),
+    sentences = [promise.sentence(plan), _NOTHING]
+    heading = ReportSection(title=f"Plan of {plan.release_id}")
+    sections = [
+        ReportSection(sentences=sentences, look="promise"),
+        _accuracy(found.all_lines),
         *_preview(found),
-        markup.section("The plan", markup.pairs(rows)),
+        ReportSection(title="The plan", lines=rows),
     ]
-    return markup.document(title, parts)
+    return document(heading, sections)
 
 
-def _preview(found: GoodEnough) -> list[str]:
+def _accuracy(rows: Rows) -> ReportSection:
+    """Lines whose names carry no indentation: a table has its own."""
+    return ReportSection(title="Is it good enough?", lines=[(what.strip(), value) for what, value in rows])
+
+
+def _preview(found: GoodEnough) -> list[ReportSection]:
     if found.preview is None:
         return []
     if isinstance(found.preview, str):
-        return [markup.section("Preview", markup.paragraph(found.preview))]
-    sentences_of_it = map(markup.paragraph, found.preview.sentences)
-    return [markup.section("Preview", *sentences_of_it, markup.figure(picture(found.preview)))]
+        return [ReportSection(title="Preview", sentences=[found.preview])]
+    return [ReportSection(title="Preview", sentences=found.preview.sentences, picture=picture(found.preview))]
 
 
 def accuracy_markdown(found: GoodEnough) -> str:
     """The same without the plan, for a run's page."""
-    parts = [_section(found.all_lines)]
-    if isinstance(found.preview, str):
-        parts.append(as_markdown(found.preview))
-    elif found.preview is not None:
-        parts += ["### Preview", markdown.image(picture(found.preview))]
-    return "\n\n".join(parts) + "\n"
+    sections = [_accuracy(found.all_lines), *_preview(found)]
+    return "\n\n".join(text_of(each, 3) for each in sections) + "\n"
 
 
 def errors_markdown(expected: Assessment) -> str:
     """The expected errors alone, for the page of a run that releases."""
-    return f"{_section(expected.lines())}\n"
-
-
-def _section(rows: Rows) -> str:
-    return f"### Is it good enough?\n\n{markdown.pairs(_together(rows))}"
-
-
-def _together(rows: Rows) -> Rows:
-    """Lines whose names carry no indentation: a table has its own."""
-    return [(what.strip(), value) for what, value in rows]
+    return f"{text_of(_accuracy(expected.lines()), 3)}\n"

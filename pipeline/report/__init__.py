@@ -6,6 +6,7 @@ Everything is computed from published values and public parameters, in memory th
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,15 @@ from blockveil.pipeline.report import (
     facts,
     machine_readable,
     markdown,
+    markup,
     own_units,
     page,
-    pictures,
     training_curve,
 )
 from blockveil.pipeline.report.burndown import UNKNOWN, Balance
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Rows
-from blockveil.pipeline.report.pictures import Picture
+from blockveil.pipeline.report.report_sections import ReportSection
 
 __all__ = ["Report", "error_lines", "make_report", "report_path", "write_comparison", "write_report"]
 
@@ -42,54 +43,25 @@ class Report:
     ----------
     path, data
         HTML page, and JSON of the same.
-    markdown, guarantee
-        Parts for a run page.
-    errors
-        Estimates and noise by feature, as text.
-    compared
-        Mechanisms and their expected error where one was chosen automatically.
+    sections
+        What both say, the heading first.
     lines
         Noise against signal, as lines.
-    budget
-        What is left, as lines.
-    matrix, eigenvalues
-        Pictures for a run page, which are drawn when they are asked for; no eigenvalues of a small matrix.
-    spent
-        Picture of the budget spent so far; None where no ledger was asked.
+    summary
+        What is said first on a run page, Markdown.
     model
-        Training curve and card of the model that it has trained, for a run page; empty where there is none.
+        Card of the model that it has trained, Markdown; empty where there is none.
     drift
         Warning that its learned shape shortened more records than declared; None where there is nothing to say.
     """
 
     path: Path
     data: Path
+    sections: Sequence[ReportSection]
     lines: Rows
-    markdown: str
-    guarantee: str
-    matrix: Picture
-    eigenvalues: Picture | None
-    errors: list[dict[str, str]]
-    compared: list[dict[str, str]]
-    budget: Rows
-    spent: Picture | None = None
-    model: str = ""
-    drift: str | None = None
-
-    @property
-    def heat_map(self) -> str:
-        """Released matrix, for a run page."""
-        return markdown.image(self.matrix)
-
-    @property
-    def spectrum(self) -> str:
-        """Spectrum beside the noise, for a run page; empty where the matrix is too small for it to tell anything."""
-        return "" if self.eigenvalues is None else markdown.image(self.eigenvalues)
-
-    @property
-    def burn_down(self) -> str:
-        """Budget spent so far, for a run page; empty where no ledger was asked."""
-        return "" if self.spent is None else markdown.image(self.spent)
+    summary: str
+    model: str
+    drift: str | None
 
 
 def report_path(release: Location) -> Path:
@@ -172,23 +144,12 @@ def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Repo
     path = output or report_path(opened.path)
     data = path.with_suffix(".json" if output else ".report.json")
     _check_places(path, data)
-    text = page.html(found, budget, opened.name, balance.spent)
-    content = text_of(machine_readable.content(found, budget, opened.name))
-    made = Report(
-        path,
-        data,
-        [*facts.error_lines(found), *facts.spectrum_lines(found)],
-        markdown.summary(found, budget, str(opened.path), str(path)),
-        markdown.guarantee(found),
-        pictures.heat_map(found),
-        pictures.spectrum(found) if found.has_spectrum else None,
-        facts.error_table(found),
-        facts.comparison_rows(found),
-        list(budget),
-        balance.spent,
-        training_curve.trained(found),
-        found.drift,
-    )
+    sections = page.page_sections(found, budget, opened.name, balance.spent)
+    content = text_of(machine_readable.content(found, budget, opened.name, sections))
+    lines = [*facts.error_lines(found), *facts.spectrum_lines(found)]
+    summary = markdown.summary(found, [*lines, *budget], str(opened.path), str(path))
+    text, model = markup.document(sections[0], sections[1:]), training_curve.trained(found)
+    made = Report(path, data, sections, lines, summary, model, found.drift)
     save(data, content)
     save(path, text)
     return made

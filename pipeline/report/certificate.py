@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import cap_sentence
 from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.report import bounds_source
 from blockveil.pipeline.report.certified import Account, Certified, Paid
+from blockveil.pipeline.report.evaluation import LEDGER
 from blockveil.pipeline.report.facts import Rows
-from blockveil.pipeline.report.markup import (
-    document,
-    grid,
-    heading,
-    pairs,
-    paragraph,
-    promise,
-    section,
-    sourced,
-    sourced_section,
-)
+from blockveil.pipeline.report.markup import document
+from blockveil.pipeline.report.report_sections import ReportSection
 from blockveil.pipeline.report.words import plain_words
 
 LONGEST = 40
 """Features whose bounds stand on the page; the release holds the others."""
 
-_LEDGER, _CHECKED = "the ledger", "the release as it was checked for this page"
+_CHECKED = "the release as it was checked for this page"
 _NO_LEDGER = "No ledger was asked, so that this page states neither what all releases promise together nor who agreed."
 _ELSEWHERE = "drawn by another program; the ledger knows what it cost"
 _NEVER = (
@@ -58,37 +49,46 @@ def of_release(release: Certified, account: Account | None, proof: Proof | None)
     paid = None if account is None else account.check(release)
     stated = release.attributes
     guarantee = stated["guarantee"]
-    parts = [
-        sourced(
-            "release_id, title",
-            heading("Certificate of a differentially private release", f"{release.release_id}. {stated['title']}"),
-        ),
-        sourced_section(
-            "guarantee" if account is None else f"guarantee, {_LEDGER}",
-            "What is promised?",
-            promise(plain_words(guarantee, None if account is None else account.together)),
-            paragraph(f"In the terms of differential privacy: {guarantee['sentence']}", "exact"),
+    heading = ReportSection(
+        title="Certificate of a differentially private release",
+        sentences=[f"{release.release_id}. {stated['title']}"],
+        look="under",
+        source="release_id, title",
+    )
+    words = plain_words(guarantee, None if account is None else account.together)
+    sections = [
+        ReportSection(
+            title="What is promised?",
+            within=[
+                ReportSection(sentences=[words], look="promise"),
+                ReportSection(
+                    sentences=[f"In the terms of differential privacy: {guarantee['sentence']}"], look="exact"
+                ),
+            ],
+            source="guarantee" if account is None else f"guarantee, {LEDGER}",
         ),
         _together(account),
-        sourced_section(
-            "guarantee, query",
-            "Whom does it protect, and within which bounds?",
-            pairs(_unit(guarantee)),
-            *_bounds(stated["query"]),
+        ReportSection(
+            title="Whom does it protect, and within which bounds?",
+            lines=_unit(guarantee),
+            within=_bounds(stated["query"]),
+            source="guarantee, query",
         ),
         _agreed(account, paid),
-        sourced_section(
-            "output_digest, plan_digest, mechanism.mechanism, ledger, software", "What is it?", pairs(_identity(stated))
+        ReportSection(
+            title="What is it?",
+            lines=_identity(stated),
+            source="output_digest, plan_digest, mechanism.mechanism, ledger, software",
         ),
-        sourced_section(
-            _CHECKED if account is None else f"{_CHECKED}, {_LEDGER}",
-            "What was checked for this page?",
-            pairs(release.checked),
-            paragraph(f"Not checked: {release.not_checked}."),
+        ReportSection(
+            title="What was checked for this page?",
+            lines=release.checked,
+            within=[ReportSection(sentences=[f"Not checked: {release.not_checked}."])],
+            source=_CHECKED if account is None else f"{_CHECKED}, {LEDGER}",
         ),
         _how([proof] if proof is not None else []),
     ]
-    return document(f"Certificate of {release.release_id}", parts)
+    return document(heading, sections)
 
 
 def of_period(account: Account, paid: Sequence[Paid], releases: Mapping[str, Certified], days: str) -> str:
@@ -108,22 +108,25 @@ def of_period(account: Account, paid: Sequence[Paid], releases: Mapping[str, Cer
     for release in releases.values():
         account.check(release)
     rows = [_row(each, releases.get(each.release_id)) for each in paid]
-    parts = [
-        sourced(
-            "what was asked for",
-            heading("Certificate of differentially private releases", f"Budget of {account.status.dataset}, {days}"),
-        ),
+    here = f"The ledger knows {len(paid):,} releases of these nights, {len(releases):,} of which are here."
+    heading = ReportSection(
+        title="Certificate of differentially private releases",
+        sentences=[f"Budget of {account.status.dataset}, {days}"],
+        look="under",
+        source="what was asked for",
+    )
+    sections = [
         _together(account),
-        sourced_section(
-            f"guarantee.epsilon, guarantee.delta, {_LEDGER}",
-            "What was released?",
-            paragraph(f"The ledger knows {len(paid):,} releases of these nights, {len(releases):,} of which are here."),
-            *([grid(rows)] if rows else []),
+        ReportSection(
+            title="What was released?",
+            sentences=[here],
+            table=rows,
+            source=f"guarantee.epsilon, guarantee.delta, {LEDGER}",
         ),
         _agreed(account, None),
         _how([]),
     ]
-    return document(f"Certificate of {account.status.dataset}, {days}", parts)
+    return document(heading, sections)
 
 
 def _row(paid: Paid, release: Certified | None) -> dict[str, str]:
@@ -142,11 +145,12 @@ def _epsilon(guarantee: Mapping[str, Any]) -> str:
     return f"epsilon {guarantee['epsilon']:g} at delta {guarantee['delta']:g}"
 
 
-def _together(account: Account | None) -> str:
+def _together(account: Account | None) -> ReportSection:
     title = "What do all releases of its budget promise together?"
     if account is None:
-        return section(title, paragraph(_NO_LEDGER))
-    return sourced_section(_LEDGER, title, pairs(account.balance), paragraph(cap_sentence(account.together)))
+        return ReportSection(title=title, sentences=[_NO_LEDGER])
+    promised = ReportSection(sentences=[cap_sentence(account.together)])
+    return ReportSection(title=title, lines=account.balance, within=[promised], source=LEDGER)
 
 
 def _unit(guarantee: Mapping[str, Any]) -> Rows:
@@ -159,15 +163,14 @@ def _unit(guarantee: Mapping[str, Any]) -> Rows:
     ]
 
 
-def _bounds(query: Mapping[str, Any]) -> list[str]:
+def _bounds(query: Mapping[str, Any]) -> list[ReportSection]:
     """What was asked, and the bounds within which each record counts."""
     ranges = list(_ranges(query))
     shown = [{"feature": name, "least": least, "largest": most} for name, least, most in ranges[:LONGEST]]
     more = len(ranges) - LONGEST
     return [
-        pairs([*_plain(query), *bounds_source.source_rows(dict(query))]),
-        *([grid(shown)] if shown else []),
-        *([paragraph(f"The release states the bounds of {more:,} more.")] if more > 0 else []),
+        ReportSection(lines=[*_plain(query), *bounds_source.source_rows(dict(query))], table=shown),
+        ReportSection(sentences=[f"The release states the bounds of {more:,} more."] if more > 0 else []),
     ]
 
 
@@ -194,12 +197,13 @@ def _ranges(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
                     yield str(each["name"]), number(each["lower"]), number(each["upper"])
 
 
-def _agreed(account: Account | None, paid: Paid | None) -> str:
+def _agreed(account: Account | None, paid: Paid | None) -> ReportSection:
     title = "Who agreed?"
     if account is None:
-        return section(title, paragraph(_NO_LEDGER))
+        return ReportSection(title=title, sentences=[_NO_LEDGER])
     grants = [(f"Budget, {time[:10]}", text) for time, text in account.grants]
-    return sourced_section(_LEDGER, title, pairs([*grants, *([] if paid is None else [("Approval", paid.approval)])]))
+    lines = [*grants, *([] if paid is None else [("Approval", paid.approval)])]
+    return ReportSection(title=title, lines=lines, source=LEDGER)
 
 
 def _identity(stated: Mapping[str, Any]) -> Rows:
@@ -213,7 +217,7 @@ def _identity(stated: Mapping[str, Any]) -> Rows:
     ]
 
 
-def _how(proofs: Sequence[Proof]) -> str:
+def _how(proofs: Sequence[Proof]) -> ReportSection:
     """What a reader does who trusts neither this page nor whoever made it."""
     steps = [
         "Get the release from where it was published, and Blockveil from a package index or its source. Neither needs "
@@ -228,6 +232,11 @@ def _how(proofs: Sequence[Proof]) -> str:
         else "Ask the ledger's keeper for what `blockveil ledger prove` prints, and give it with `--proof`: the "
         "release was paid for, and had not been withdrawn by then.",
     ]
-    listed = "".join(f"<li>{as_html(each)}</li>" for each in steps)
-    lines = "".join(sourced(_LEDGER, f"<pre>{as_html(each.to_json())}</pre>") for each in proofs)
-    return section("How can this be checked without us?", f"<ol>{listed}</ol>{lines}", paragraph(_NEVER))
+    return ReportSection(
+        title="How can this be checked without us?",
+        within=[
+            ReportSection(sentences=steps, look="list"),
+            *(ReportSection(code=each.to_json(), source=LEDGER) for each in proofs),
+            ReportSection(sentences=[_NEVER]),
+        ],
+    )

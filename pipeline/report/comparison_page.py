@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.base.written_numbers import number
-from blockveil.pipeline.report import markup
 from blockveil.pipeline.report.comparison import Change, Comparison
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.machine_readable import VERSION, plain
+from blockveil.pipeline.report.markup import document
 from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.pictures import difference_map
+from blockveil.pipeline.report.report_sections import Link, ReportSection
 
-_PLANS = "query, guarantee, mechanism, of both releases"
+_BAND = (
+    "A difference has the noise of both releases. The band holds all differences at once, in 95 of 100 pairs of nights "
+    "on which nothing has changed; that of means and covariances is wider where the count is uncertain."
+)
 
 
 def title(found: Comparison) -> str:
@@ -92,52 +95,49 @@ def change_rows(changes: tuple[Change, ...]) -> list[dict[str, str]]:
     ]
 
 
-def html(found: Comparison, back: str = "") -> str:
-    """Whole page, below a line of markup where one is given."""
-    arrays = Sources(found.release).of("What stands out from the noise?")
-    both = f"{arrays}, of both releases"
-    numbers = [
-        markup.sourced_section(
-            f"{name}, {name}_standard_deviation, of both releases",
-            f"Difference of the {name.replace('_', ' ')}",
-            markup.grid(change_rows(changes[:200])),
-        )
-        for name, changes in found.numbers.items()
-    ]
+def html(found: Comparison, back: Link | None = None) -> str:
+    """Whole page, below a link where one is given."""
+    heading, *sections = page_sections(found)
+    return document(heading, sections, back)
+
+
+def page_sections(found: Comparison) -> list[ReportSection]:
+    """All that the page of a comparison says, its heading first."""
+    both = f"{Sources(found.release).arrays}, of both releases"
     text = (
         f"Heat map of the difference of two releases of the {found.release.label}. "
         f"{found.beyond:,} of {found.entries:,} entries differ by more than noise explains."
     )
     picture = difference_map(found.cells, found.release.matrix, found.band, text)
-    parts = [
-        *([back] if back else []),
-        markup.sourced("release_id, of both releases", markup.heading(title(found))),
-        markup.sourced(both, markup.promise(sentence(found)), *(markup.warning(line) for line in found.warnings)),
-        markup.sourced_section(
-            both,
-            "What differs",
-            "<p>A difference has the noise of both releases. The band holds all differences at once, in 95 of 100 "
-            "pairs of nights on which nothing has changed; that of means and covariances is wider where the count is "
-            "uncertain.</p>",
-            markup.pairs(lines(found)),
-            markup.figure(picture),
-        ),
+    return [
+        ReportSection(title=title(found), source="release_id, of both releases"),
+        ReportSection(sentences=[sentence(found)], look="promise", source=both),
+        *([ReportSection(sentences=found.warnings, look="warning", source=both)] if found.warnings else []),
+        ReportSection(title="What differs", sentences=[_BAND], lines=lines(found), picture=picture, source=both),
         *(
-            [markup.sourced_section(both, "Largest differences", markup.grid(change_rows(found.largest)))]
+            [ReportSection(title="Largest differences", table=change_rows(found.largest), source=both)]
             if found.largest
             else []
         ),
-        *numbers,
-        markup.sourced_section(_PLANS, "What differs between the configs", _configs(found)),
-        "<h2>Costs no privacy</h2><p>Both releases were paid for; comparing them reads nothing else.</p>",
+        *(
+            ReportSection(
+                title=f"Difference of the {name.replace('_', ' ')}",
+                table=change_rows(changes[:200]),
+                source=f"{name}, {name}_standard_deviation, of both releases",
+            )
+            for name, changes in found.numbers.items()
+        ),
+        ReportSection(
+            title="What differs between the configs",
+            sentences=found.configs or ["Nothing."],
+            look="list" if found.configs else "",
+            source="query, guarantee, mechanism, of both releases",
+        ),
+        ReportSection(
+            title="Costs no privacy",
+            sentences=["Both releases were paid for; comparing them reads nothing else."],
+        ),
     ]
-    return markup.document(title(found), parts)
-
-
-def _configs(found: Comparison) -> str:
-    if not found.configs:
-        return "<p>Nothing.</p>"
-    return "<ul>" + "".join(f"<li>{as_html(line)}</li>" for line in found.configs) + "</ul>"
 
 
 def content(found: Comparison) -> dict[str, Any]:

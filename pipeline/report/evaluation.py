@@ -9,8 +9,7 @@ the key of a disclosure in which a curator says it. What only a curator knows is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import cap_sentence
@@ -20,22 +19,11 @@ BLANK = "blank: only the curator knows"
 DISCLOSURE, PAGE, LEDGER = "disclosure: ", "page: ", "the ledger"
 """How a source begins that is no key of the release."""
 
+Lines = list[tuple[str, str, str]]
 
-@dataclass(frozen=True)
-class Evaluated:
-    """One line of the table.
 
-    Attributes
-    ----------
-    level
-        One of the three.
-    asked
-        What is asked.
-    answer
-        The answer.
-    source
-        Where it comes from.
-    """
+class Evaluated(NamedTuple):
+    """One line of the table: its level, what is asked, the answer, and where that comes from."""
 
     level: str
     asked: str
@@ -45,93 +33,57 @@ class Evaluated:
 
 def answers(facts: Facts) -> list[Evaluated]:
     """Lines of the table, from the guarantee to what it rests on."""
-    return [*_guarantee(facts), *_security(facts), *_collection()]
+    levels = {"Guarantee": _guarantee(facts), "Security": _security(facts), "Collection": _COLLECTION}
+    return [Evaluated(level, *line) for level, lines in levels.items() for line in lines]
 
 
 def rows(facts: Facts) -> list[dict[str, str]]:
     """The same for a table."""
+    return [each._asdict() for each in answers(facts)]
+
+
+def _guarantee(facts: Facts) -> Lines:
+    promise, unit = facts.attributes["guarantee"], Contribution.read(facts.attributes["guarantee"])
+    together, mechanism = facts.together, str(facts.attributes["mechanism"]["mechanism"])
+    epsilon = f"epsilon {promise['epsilon']:g} at delta {promise['delta']:g}"
+    all_releases = "blank: no ledger was asked" if together is None else cap_sentence(together)
+    of_unit = "guarantee.privacy_unit, guarantee.contribution"
+    utility = "The noise of each number stands beside it; errors that are not noise are among the limits above"
+    bias = "Records beyond the stated bounds are moved within them or left out; noise hides rare groups most"
     return [
-        {"level": each.level, "asked": each.asked, "answer": each.answer, "source": each.source}
-        for each in answers(facts)
+        ("Privacy parameters", epsilon, "guarantee.epsilon, guarantee.delta"),
+        ("All releases together", all_releases, LEDGER),
+        ("Privacy unit", f"{unit.unit}. {unit.sentence}", of_unit),
+        ("Neighbouring data sets", str(promise["neighbours"]), "guarantee.neighbours"),
+        ("Mechanism", mechanism, "mechanism.mechanism"),
+        ("Utility", utility, "mechanism"),
+        ("Bias", bias, "query"),
     ]
 
 
-def _guarantee(facts: Facts) -> list[Evaluated]:
-    a: dict[str, Any] = facts.attributes
-    promise, unit, level = a["guarantee"], Contribution.read(a["guarantee"]), "Guarantee"
-    together = facts.together
-    return [
-        Evaluated(
-            level,
-            "Privacy parameters",
-            f"epsilon {promise['epsilon']:g} at delta {promise['delta']:g}",
-            "guarantee.epsilon, guarantee.delta",
-        ),
-        Evaluated(
-            level,
-            "All releases together",
-            "blank: no ledger was asked" if together is None else cap_sentence(together),
-            LEDGER,
-        ),
-        Evaluated(
-            level, "Privacy unit", f"{unit.unit}. {unit.sentence}", "guarantee.privacy_unit, guarantee.contribution"
-        ),
-        Evaluated(level, "Neighbouring data sets", str(promise["neighbours"]), "guarantee.neighbours"),
-        Evaluated(level, "Mechanism", str(a["mechanism"]["mechanism"]), "mechanism.mechanism"),
-        Evaluated(
-            level,
-            "Utility",
-            "The noise of each number stands beside it; errors that are not noise are among the limits above",
-            "mechanism",
-        ),
-        Evaluated(
-            level,
-            "Bias",
-            "Records beyond the stated bounds are moved within them or left out; noise hides rare groups most",
-            "query",
-        ),
-    ]
-
-
-def _security(facts: Facts) -> list[Evaluated]:
-    distance, level = facts.attributes["guarantee"]["loss"]["total_variation"], "Security"
+def _security(facts: Facts) -> Lines:
+    distance = facts.attributes["guarantee"]["loss"]["total_variation"]
+    asked = "The curator decides what is asked; readers get what is published, and cannot ask"
+    trusted = "The curator and the machines of a run see the records and are trusted; readers are not"
+    drawn = (
+        "Additive noise is drawn in whole numbers, so that attacks on floating-point noise do not apply to it; the "
+        f"sampler is within {distance:.2g} of its law, which is charged"
+    )
+    channels = "Readers see no timing of a run; the machine's own channels are not closed"
     sent = "The parts of the cluster talked to each other encrypted, or were one process"
     return [
-        Evaluated(
-            level,
-            "Query model",
-            "The curator decides what is asked; readers get what is published, and cannot ask",
-            f"{PAGE}docs/privacy-model.md",
-        ),
-        Evaluated(
-            level,
-            "Threat model",
-            "The curator and the machines of a run see the records and are trusted; readers are not",
-            f"{PAGE}SECURITY.md",
-        ),
-        Evaluated(
-            level,
-            "Implementation",
-            "Additive noise is drawn in whole numbers, so that attacks on floating-point noise do not apply to it; the "
-            f"sampler is within {distance:.2g} of its law, which is charged",
-            "guarantee.loss.total_variation",
-        ),
-        Evaluated(
-            level,
-            "Side channels",
-            "Readers see no timing of a run; the machine's own channels are not closed",
-            f"{PAGE}docs/known-limits.md",
-        ),
-        Evaluated(level, "Records on their way", IN_CLEAR if facts.in_clear else sent, "computed_in_clear, if true"),
-        Evaluated(level, "Access to records, keys and ledger", BLANK, f"{DISCLOSURE}security"),
+        ("Query model", asked, f"{PAGE}docs/privacy-model.md"),
+        ("Threat model", trusted, f"{PAGE}SECURITY.md"),
+        ("Implementation", drawn, "guarantee.loss.total_variation"),
+        ("Side channels", channels, f"{PAGE}docs/known-limits.md"),
+        ("Records on their way", IN_CLEAR if facts.in_clear else sent, "computed_in_clear, if true"),
+        ("Access to records, keys and ledger", BLANK, f"{DISCLOSURE}security"),
     ]
 
 
-def _collection() -> list[Evaluated]:
-    level = "Collection"
-    return [
-        Evaluated(level, "Whose records, and how they came", BLANK, f"{DISCLOSURE}population"),
-        Evaluated(level, "Who collects, computes and reads", BLANK, f"{DISCLOSURE}actors"),
-        Evaluated(level, "Whether records change between releases", BLANK, f"{DISCLOSURE}records_change"),
-        Evaluated(level, "What was looked at beforehand", BLANK, f"{DISCLOSURE}exploration"),
-    ]
+_COLLECTION: Lines = [
+    ("Whose records, and how they came", BLANK, f"{DISCLOSURE}population"),
+    ("Who collects, computes and reads", BLANK, f"{DISCLOSURE}actors"),
+    ("Whether records change between releases", BLANK, f"{DISCLOSURE}records_change"),
+    ("What was looked at beforehand", BLANK, f"{DISCLOSURE}exploration"),
+]

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from blockveil.pipeline.report import evaluation, own_units, promises
 from blockveil.pipeline.report import facts as found
+from blockveil.pipeline.report import own_units, promises
 from blockveil.pipeline.report.facts import Facts, Rows
-from blockveil.pipeline.report.loading import loading
-from blockveil.pipeline.report.number_sources import Sources
-from blockveil.pipeline.report.reader_limits import limits
-from blockveil.pipeline.report.technical_rows import guarantee_rows, origin_rows
+from blockveil.pipeline.report.report_sections import ReportSection, as_values
 from blockveil.pipeline.report.words import guess_at_most
 
-VERSION = 2
+VERSION = 3
 """Raised when a key changes its meaning or goes; new keys may come without it."""
 
 
-def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
-    """Everything that the page says, as numbers where it has numbers; noise as standard deviations, raw units."""
+def content(facts: Facts, budget: Rows, folder: str, sections: Sequence[ReportSection]) -> dict[str, Any]:
+    """Sections of the page, and its numbers as such: noise as standard deviations, raw units.
+
+    Parameters
+    ----------
+    facts
+        The release.
+    budget
+        Lines of what is left; empty where no ledger was asked.
+    folder
+        Name of the release's folder.
+    sections
+        What the page says.
+    """
     a = facts.attributes
     vectors = {
         name: {"value": value.tolist(), "standard_deviation": noise.tolist()}
@@ -45,15 +55,11 @@ def content(facts: Facts, budget: Rows, folder: str) -> dict[str, Any]:
             "matrix": _matrix(facts),
             "numbers": vectors,
             "estimates": found.estimates(facts),
-            "in_own_units": own_units.plain_estimates(facts),
             "spectrum": _spectrum(facts),
             "error": a.get("error"),
             "origin": {name: a[name] for name in ("output_digest", "plan_digest", "ledger", "software")},
             "budget": dict(budget),
-            "limits": limits(facts),
-            "evaluation": evaluation.rows(facts),
-            "loading": dict(loading(facts, folder)),
-            "sources": Sources(facts).plain([*guarantee_rows(facts), *origin_rows(facts)]),
+            "sections": as_values(sections),
         }
     )
 

@@ -6,10 +6,8 @@ What no release holds is named as in :mod:`.evaluation`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from blockveil.pipeline.report import evaluation
 from blockveil.pipeline.report.facts import Facts, Rows
 
 PLAN = "the plan: fixed before records were read"
@@ -44,25 +42,6 @@ _LINES = {
 """Source of a line of the specialist's tables, by what it tells, where that is no array."""
 
 
-@dataclass(frozen=True)
-class PartSource:
-    """Where the numbers of one part of a page come from.
-
-    Attributes
-    ----------
-    part
-        The part, by its title.
-    kind
-        What decides them.
-    keys
-        The source.
-    """
-
-    part: str
-    kind: str
-    keys: str
-
-
 class Sources:
     """Sources of what the page of a release shows.
 
@@ -70,6 +49,11 @@ class Sources:
     ----------
     facts
         The release.
+
+    Attributes
+    ----------
+    arrays
+        Its matrix and other numbers with their noise.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -78,36 +62,9 @@ class Sources:
         for name in matrix.vectors():
             names += [name, f"{name}_standard_deviation"]
         names += [] if matrix.array("eigenvalues") is None else ["eigenvalues"]
-        self._arrays = ", ".join(dict.fromkeys(names))
+        self.arrays = ", ".join(dict.fromkeys(names))
         steps: Sequence[object] = facts.attributes["mechanism"].get("steps") or ()
         self._steps = {str(step["step"]).capitalize() for step in steps if isinstance(step, dict)}
-        parts = self._of_parts(kind, "feature" if matrix.symmetric else "column")
-        self._parts = {each.part: each for each in parts}
-
-    def _of_parts(self, kind: str, each: str) -> Iterator[PartSource]:
-        yield PartSource("Title", PLAN, f"title, logical_date, release_id, {kind}")
-        yield PartSource("What is promised?", PLAN, "guarantee")
-        yield PartSource("All releases together", BOOKED, evaluation.LEDGER)
-        yield PartSource("What was trained?", RELEASED, "query, gradient_length, gradient_length_of_noise")
-        yield PartSource("What stands out from the noise?", RELEASED, self._arrays)
-        yield PartSource(f"What does it say of each {each}?", RELEASED, f"query, {self._arrays}")
-        yield PartSource("How many directions are more than noise?", RELEASED, self._arrays)
-        yield PartSource("What is left of the budget?", BOOKED, evaluation.LEDGER)
-        yield PartSource("What does the promise not cover?", PLAN, "guarantee")
-        yield PartSource("Estimates and their noise", RELEASED, self._arrays)
-        yield PartSource("Error before and after post-processing", PLAN, "error")
-        yield PartSource("Mechanisms compared", PLAN, "mechanism.compared, mechanism.least_error")
-        yield PartSource("How to load it", PLAN, f"release_id, {kind}")
-
-    def of(self, part: str) -> str:
-        """Source of a part of the page.
-
-        Raises
-        ------
-        KeyError
-            There is no such part.
-        """
-        return self._parts[part].keys
 
     def lines(self, rows: Rows) -> list[tuple[str, str, str]]:
         """Lines of a table of the specialist, each with its source."""
@@ -116,16 +73,4 @@ class Sources:
     def _of_line(self, what: str) -> str:
         if what.startswith("Noise of the whole"):
             return "error"
-        return _LINES.get(what, "mechanism.steps" if what in self._steps else self._arrays)
-
-    def rows(self, page: str) -> list[dict[str, str]]:
-        """The table of those parts that the markup of a page has, and of what is put in when a ledger is asked."""
-        always = ("Title", "All releases together", "What is left of the budget?")
-        shown = [each for each in self._parts.values() if each.part in always or f">{each.part}<" in page]
-        return [{"part": each.part, "what decides it": each.kind, "source": each.keys} for each in shown]
-
-    def plain(self, rows: Rows) -> dict[str, str]:
-        """Source of each part of the page and of each of some lines, for programs."""
-        return {each.part: each.keys for each in self._parts.values()} | {
-            what: source for what, _, source in self.lines(rows)
-        }
+        return _LINES.get(what, "mechanism.steps" if what in self._steps else self.arrays)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report import learned_shape
@@ -122,8 +121,3 @@ def ratio_noise(entry: ReleasedEntry, variance: Array, deviation: Array) -> floa
     share = float(deviation[entry.row]) / v + float(deviation[entry.column]) / w
     # Standard deviation of a sum <= sum of standard deviations: this holds whatever noise the three numbers share.
     return entry.deviation / math.sqrt(v * w) + 0.5 * abs(entry.relative) * share
-
-
-def plain_estimates(facts: Facts) -> dict[str, Any]:
-    """The tables of a reader, for programs."""
-    return {"by_feature": by_feature(facts), "strongest": strongest(facts)}

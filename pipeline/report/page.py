@@ -1,12 +1,17 @@
-"""The report as one self-contained HTML page: the reader's half first, that of the specialist folded below it."""
+"""The report as one self-contained HTML page: the reader's sections first, those of the specialist folded below."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from blockveil.pipeline.report.evaluation import LEDGER
 from blockveil.pipeline.report.facts import Facts, Rows
-from blockveil.pipeline.report.halves import for_the_reader, for_the_specialist
-from blockveil.pipeline.report.markup import document, folded, grid, heading, paragraph, sourced
-from blockveil.pipeline.report.number_sources import Sources
+from blockveil.pipeline.report.markup import document
+from blockveil.pipeline.report.number_sources import BOOKED, PLAN, Sources
 from blockveil.pipeline.report.pictures import Picture
+from blockveil.pipeline.report.reader_sections import reader_sections
+from blockveil.pipeline.report.report_sections import Link, ReportSection, every
+from blockveil.pipeline.report.specialist_sections import specialist_sections
 
 _SOURCES = (
     "A source is keys of the release's attributes and names of its arrays, or what is named. The tables for the "
@@ -14,7 +19,7 @@ _SOURCES = (
 )
 
 
-def html(facts: Facts, budget: Rows, folder: str, spent: Picture | None = None, back: str = "") -> str:
+def html(facts: Facts, budget: Rows, folder: str, spent: Picture | None = None, back: Link | None = None) -> str:
     """Whole page.
 
     Parameters
@@ -28,12 +33,36 @@ def html(facts: Facts, budget: Rows, folder: str, spent: Picture | None = None, 
     spent
         How the budget was spent, where a ledger was asked.
     back
-        Markup above the page, such as a link.
+        A link above the page.
     """
+    heading, *sections = page_sections(facts, budget, folder, spent)
+    return document(heading, sections, back)
+
+
+def page_sections(facts: Facts, budget: Rows, folder: str, spent: Picture | None = None) -> list[ReportSection]:
+    """All that a report says, its heading first; parameters as those of :func:`html`."""
     rows, columns = facts.matrix.shape
-    under = f"{facts.attributes['release_id']}, {rows:,} by {columns:,}"
     sources = Sources(facts)
-    top = sourced(sources.of("Title"), heading(facts.title, under))
-    parts = [top, *for_the_reader(facts, budget, spent, sources), *for_the_specialist(facts, folder, sources)]
-    where = folded("Where each number comes from", paragraph(_SOURCES), grid(sources.rows("".join(parts))))
-    return document(facts.title, [*([back] if back else []), *parts, where])
+    heading = ReportSection(
+        title=facts.title,
+        sentences=[f"{facts.attributes['release_id']}, {rows:,} by {columns:,}"],
+        look="under",
+        source=f"title, logical_date, release_id, {facts.kind}",
+        decided_by=PLAN,
+    )
+    own = [
+        heading,
+        *reader_sections(facts, budget, spent, sources),
+        *specialist_sections(facts, folder, sources),
+    ]
+    return [*own, _sources(own)]
+
+
+def _sources(sections: Sequence[ReportSection]) -> ReportSection:
+    """Where each number comes from, and those of what is put in when a ledger is asked."""
+    heading, *named = [each for each in every(sections) if each.decided_by and not each.changes]
+    rows = [("Title", heading.decided_by, heading.source)]
+    rows += [(each.title, each.decided_by, each.source) for each in named]
+    rows += [(part, BOOKED, LEDGER) for part in ("All releases together", "What is left of the budget?")]
+    table = [{"part": part, "what decides it": what, "source": source} for part, what, source in rows]
+    return ReportSection(title="Where each number comes from", sentences=[_SOURCES], table=table, folded=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 from collections.abc import Callable
@@ -66,6 +67,10 @@ class Picture:
     draw: Callable[[Theme], str]
     text: str
     figure: Callable[[Theme], Figure] | None = None
+
+    def address(self, theme: Theme) -> str:
+        """The picture as an address that holds it."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.draw(theme).encode()).decode()
 
 
 def blank_figure(width: float, height: float) -> Figure:

@@ -16,10 +16,10 @@ from blockveil.pipeline.data.released import open_release, stating
 from blockveil.pipeline.report import comparison_page, facts, page, site_index
 from blockveil.pipeline.report.budgets_found import look_at_budgets
 from blockveil.pipeline.report.comparison import compare
-from blockveil.pipeline.report.halves import budget_places
-from blockveil.pipeline.report.markup import link
 from blockveil.pipeline.report.paid_nights import Paid
+from blockveil.pipeline.report.reader_sections import budget_sections
 from blockveil.pipeline.report.releases_found import FoundNight, look_at, nights_of
+from blockveil.pipeline.report.report_sections import Link
 from blockveil.pipeline.report.site_folder import SiteDraft, replacing
 from blockveil.pipeline.report.site_index import Shelf, ShownNight
 
@@ -112,7 +112,7 @@ class _Writer:
         path, of = f"{folder}{night.release_id}.html", [night.output_digest, self._code]
         paid = self._paid.get((night.release_id, night.output_digest))
         budget = [] if paid is None else paid.rows
-        summary = draft.again(path, of, budget_places(budget))
+        summary = draft.again(path, of, budget_sections(budget))
         if summary is None:
             try:
                 with stating(night.pointer):
@@ -132,7 +132,7 @@ class _Writer:
         """Page and sentence of what differs between two nights; no page where they cannot be compared."""
         path = f"{folder}/{night.night}-against-{before.night}.html"
         of = [night.output_digest, before.output_digest, self._code]
-        summary = draft.again(path, of, {})
+        summary = draft.again(path, of, ())
         if summary is not None:
             return path, summary
         try:
@@ -146,5 +146,5 @@ class _Writer:
         return path, summary
 
 
-def _back(path: str) -> str:
-    return f"<p>{link('../' * path.count('/') + INDEX, 'All releases')}</p>"
+def _back(path: str) -> Link:
+    return Link("../" * path.count("/") + INDEX, "All releases")

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.base.permissions import open_as
 from blockveil.pipeline.report.markup import refilled
+from blockveil.pipeline.report.report_sections import ReportSection
 
 MANIFEST = "pages.json"
 """File that says of each page what it is of, so that the next site need not make it again."""
@@ -45,7 +46,7 @@ class SiteDraft:
         self._known = _manifest(before)
         self.manifest: dict[str, dict[str, Any]] = {}
 
-    def again(self, name: str, of: list[str], places: Mapping[str, str]) -> str | None:
+    def again(self, name: str, of: list[str], places: Sequence[ReportSection]) -> str | None:
         """Take a page of the present site that is of the same content; what it says in one sentence, or None.
 
         Parameters
@@ -55,7 +56,7 @@ class SiteDraft:
         of
             What it is made of: digests of releases and of the code.
         places
-            Markup of its places, which may have changed meanwhile.
+            Sections of it that may have changed meanwhile.
         """
         known = self._known.get(name)
         if self._before is None or not isinstance(known, dict) or known.get("of") != of:

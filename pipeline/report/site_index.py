@@ -7,27 +7,16 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.report.budgets_found import FoundBudget
+from blockveil.pipeline.report.evaluation import LEDGER
 from blockveil.pipeline.report.machine_readable import plain
-from blockveil.pipeline.report.markup import (
-    document,
-    figure,
-    folded,
-    heading,
-    link,
-    pairs,
-    paragraph,
-    sourced,
-    sourced_section,
-    table,
-    warning,
-)
+from blockveil.pipeline.report.markup import document
 from blockveil.pipeline.report.paid_nights import PaidNight
+from blockveil.pipeline.report.report_sections import Cell, Link, ReportSection
 
-_LEDGER = "the ledger"
 _MADE = "the folder of releases, the day on which this page was made"
 _PAGES = "the pages of the releases, which name their own sources"
+_FREE = "Everything here was published and paid for, or is public in a ledger. Reading it costs no privacy."
 
 VERSION = 1
 """Raised when a key of the JSON changes its meaning or goes."""
@@ -109,61 +98,64 @@ class Contents:
 
 def html(shown: Contents) -> str:
     """Whole page."""
+    heading, *sections = page_sections(shown)
+    return document(heading, sections)
+
+
+def page_sections(shown: Contents) -> list[ReportSection]:
+    """All that the first page says, its heading first."""
     left = {ahead.release: ahead.words for budget in shown.budgets for ahead in budget.ahead}
     total = sum(len(shelf.nights) for shelf in shown.shelves)
     under = f"{total:,} release{'' if total == 1 else 's'}; budgets and nights left as of {shown.today}"
     unusable = f"These configs cannot be used, so that their budgets are not shown: {', '.join(shown.unusable)}."
-    withdrawn = [warning(f"{each.release_id}: {each.summary}") for shelf in shown.shelves for each in shelf.withdrawn]
-    parts = [
-        sourced(_MADE, heading("Releases and budgets", under)),
-        *([sourced("the names of these configs", warning(unusable))] if shown.unusable else []),
-        sourced("the pointers of the releases", *withdrawn),
-        sourced_section(f"{_PAGES}, {_LEDGER}", "What is there?", *_latest(shown.shelves, left)),
-        *(_budget(budget) for budget in shown.budgets),
-        sourced_section(_PAGES, "Every night", *(_nights(shelf) for shelf in shown.shelves)) if shown.shelves else "",
-        paragraph("Everything here was published and paid for, or is public in a ledger. Reading it costs no privacy."),
+    withdrawn = [f"{each.release_id}: {each.summary}" for shelf in shown.shelves for each in shelf.withdrawn]
+    warnings = [
+        ([unusable] if shown.unusable else [], "the names of these configs"),
+        (withdrawn, "the pointers of the releases"),
     ]
-    return document("Releases and budgets", parts)
+    nights = [_nights(each) for each in shown.shelves]
+    latest = [_latest(shelf, left.get(shelf.name, "not known")) for shelf in shown.shelves]
+    return [
+        ReportSection(title="Releases and budgets", sentences=[under], look="under", source=_MADE),
+        *(ReportSection(sentences=texts, look="warning", source=source) for texts, source in warnings if texts),
+        ReportSection(
+            title="What is there?",
+            sentences=[] if latest else ["Nothing was released yet."],
+            table=latest,
+            source=f"{_PAGES}, {LEDGER}",
+        ),
+        *(_budget(budget) for budget in shown.budgets),
+        *([ReportSection(title="Every night", within=nights, source=_PAGES)] if nights else []),
+        ReportSection(sentences=[_FREE]),
+    ]
 
 
-def _latest(shelves: tuple[Shelf, ...], left: dict[str, str]) -> list[str]:
-    if not shelves:
-        return [paragraph("Nothing was released yet.")]
-    rows = []
-    for shelf in shelves:
-        newest = shelf.newest
-        page = link(newest.page, newest.night) if newest.page else as_html(newest.night)
-        changed = as_html(newest.changed or "There is no night before it.")
-        more = f" {link(newest.against, 'See both nights')}" if newest.against else ""
-        rows.append(
-            {
-                "release": as_html(shelf.name),
-                "night": f"{page}<br>{as_html(newest.summary)}",
-                "changed since the night before": changed + more,
-                "nights left": as_html(left.get(shelf.name, "not known")),
-            }
-        )
-    return [table(rows)]
+def _latest(shelf: Shelf, left: str) -> dict[str, Cell]:
+    newest = shelf.newest
+    changed = newest.changed or "There is no night before it."
+    return {
+        "release": shelf.name,
+        "night": (Link(newest.page, newest.night), newest.summary),
+        "changed since the night before": (
+            (changed, Link(newest.against, "See both nights")) if newest.against else changed
+        ),
+        "nights left": left,
+    }
 
 
-def _budget(budget: FoundBudget) -> str:
+def _budget(budget: FoundBudget) -> ReportSection:
     title = f"What is left of the budget of {budget.account}?"
     if budget.balance is None:
-        return sourced_section(_LEDGER, title, paragraph(budget.problem))
-    spent = [] if budget.balance.spent is None else [figure(budget.balance.spent)]
+        return ReportSection(title=title, sentences=[budget.problem], source=LEDGER)
     rows = [(ahead.release, ahead.words) for ahead in budget.ahead]
-    return sourced_section(_LEDGER, title, pairs([*budget.balance.rows, *rows]), *spent)
+    return ReportSection(title=title, lines=[*budget.balance.rows, *rows], picture=budget.balance.spent, source=LEDGER)
 
 
-def _nights(shelf: Shelf) -> str:
-    rows = [
-        {
-            "night": link(each.page, each.night, each.release_id) if each.page else as_html(each.night),
-            "what": as_html(each.summary),
-        }
-        for each in reversed(shelf.nights)
+def _nights(shelf: Shelf) -> ReportSection:
+    rows: list[dict[str, Cell]] = [
+        {"night": Link(each.page, each.night, each.release_id), "what": each.summary} for each in reversed(shelf.nights)
     ]
-    return folded(f"{shelf.name}: {len(rows)}", table(rows))
+    return ReportSection(title=f"{shelf.name}: {len(rows)}", table=rows, folded=True)
 
 
 def text_of(shown: Contents) -> str:

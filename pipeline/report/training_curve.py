@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base.drawing import drawn_by
-from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.releases.training_steps import StepsSoFar
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.markdown import image
-from blockveil.pipeline.report.markup import figure, paragraph, section, table
 from blockveil.pipeline.report.model_card import beyond_noise, card_of
+from blockveil.pipeline.report.number_sources import RELEASED
 from blockveil.pipeline.report.papers import STYLE, Picture, Theme, blank_figure, pictured, plain_axes
-from blockveil.pipeline.report.released_coefficients import OF_POPULATION, UNKNOWN, Coefficients, coefficients_of
+from blockveil.pipeline.report.released_coefficients import OF_POPULATION, UNKNOWN, coefficients_of
+from blockveil.pipeline.report.report_sections import ReportSection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ _PREDICTS = {
 _MOST_POINTS = 100
 
 
-def training(facts: Facts) -> list[str]:
+def training(facts: Facts) -> list[ReportSection]:
     """Section on the model of a release; nothing where it has trained none."""
     asked = facts.attributes.get("query", {})
     lengths, noise = (facts.matrix.array(name) for name in ("gradient_length", "gradient_length_of_noise"))
@@ -53,29 +53,33 @@ def training(facts: Facts) -> list[str]:
         "In Python, release.predict(records) gives what the model predicts of records of your own. The records that "
         "it is asked about are not protected by the release."
     )
-    curve, found = (
-        figure(_curve(lengths, noise, facts.attributes)),
-        coefficients_of(facts.attributes, facts.matrix.array),
-    )
-    errors = [] if found is None else _errors(found)
-    return [section("What was trained?", paragraph(summary), curve, *errors, paragraph(use))]
+    curve = ReportSection(sentences=[summary], picture=_curve(lengths, noise, facts.attributes))
+    return [
+        ReportSection(
+            title="What was trained?",
+            key="what-was-trained",
+            within=[curve, *_errors(facts), ReportSection(sentences=[use])],
+            source="query, gradient_length, gradient_length_of_noise",
+            decided_by=RELEASED,
+        )
+    ]
 
 
-def _errors(found: Coefficients) -> list[str]:
+def _errors(facts: Facts) -> list[ReportSection]:
     """Coefficients with what they are known to."""
-    if not found.known:
-        return [paragraph(UNKNOWN)]
-    rows = [{name: as_html(text) for name, text in row.items()} for row in found.rows()]
-    return [paragraph(OF_POPULATION), table(rows)]
+    found = coefficients_of(facts.attributes, facts.matrix.array)
+    if found is None:
+        return []
+    return [ReportSection(sentences=[OF_POPULATION if found.known else UNKNOWN], table=found.rows())]
 
 
 def trained(facts: Facts) -> str:
-    """Curve and card of the model of a release, Markdown; empty where it has trained none."""
+    """Card of the model of a release, Markdown; empty where it has trained none."""
     lengths, noise = (facts.matrix.array(name) for name in ("gradient_length", "gradient_length_of_noise"))
     if "training" not in facts.attributes.get("query", {}) or lengths is None or noise is None:
         return ""
     found = coefficients_of(facts.attributes, facts.matrix.array)
-    return f"{image(_curve(lengths, noise, facts.attributes))}\n{card_of(facts.attributes, lengths, noise, found)}"
+    return card_of(facts.attributes, lengths, noise, found)
 
 
 def under_way(so_far: StepsSoFar) -> str:

@@ -5,19 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from blockveil.pipeline.report import halves, markup, site_index
+from blockveil.pipeline.report.papers import Picture
 
 
 @pytest.fixture
 def pictures_in_words(monkeypatch):
     """Pages with what pictures say in place of them: to draw them takes longer than all else of a small release."""
-
-    def in_words(picture, caption=""):
-        return f'<img alt="{markup.as_html(picture.text)}">{caption}'
-
-    monkeypatch.setattr(markup, "figure", in_words)
-    for module in (halves, site_index):
-        monkeypatch.setattr(module, "figure", in_words)
+    monkeypatch.setattr(Picture, "address", lambda picture, theme: "data:,")
 
 
 @pytest.fixture

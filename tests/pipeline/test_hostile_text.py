@@ -18,6 +18,7 @@ from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.toml import parse_toml
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.report import write_report
+from blockveil.pipeline.report.markdown import text_of
 from tests.house import support
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.releases import test_release as releases
@@ -158,9 +159,10 @@ class TestPages:
         page = made.path.read_text()
         assert html.escape(HOSTILE) in page
         assert "<img src=x" not in page
-        for text in (made.markdown, made.guarantee, made.heat_map, made.spectrum):
+        told = [text_of(each) for each in made.sections]
+        for text in (made.summary, *told):
             assert not re.search(r"(?<!\\)(\]\(javascript|<img src|`x|!\[a|\*b|&lt;)", text)
-        assert as_markdown(HOSTILE) in made.guarantee
+        assert as_markdown(HOSTILE) in "".join(told)
 
     def test_markup_loses_its_meaning(self):
         assert as_markdown("[a](javascript:b)\n|`c`") == "\\[a\\](javascript:b) \\|\\`c\\`"

@@ -132,7 +132,8 @@ def test_the_estimates_of_a_report_are_those_of_the_calls(told):
 
 
 def test_the_correlations_of_a_report_are_those_of_the_calls(told):
-    strongest = told["report"]["in_own_units"]["strongest"]
+    sections = [each for each in told["report"]["sections"] if each.get("key") == "what-stands-out"]
+    (strongest,) = [each["table"] for each in sections[0]["within"] if "table" in each]
     assert strongest
     for each in strongest:
         first, _, second = each["pair"].partition(" and ")

@@ -102,7 +102,7 @@ def test_a_release_completes_with_name_tags_and_all_artifacts(first_night):
     assert state.message == "Released people/covariance/2026-11-20."
     found = artifacts(state)
     assert {"what-it-costs", "summary", "what-each-feature-says", "what-is-left", "where-it-stands"} <= found.keys()
-    for key in ("what-stands-out", "what-was-spent"):
+    for key in ("what-stands-out", "what-is-left"):
         assert found[key].data.count("data:image/svg+xml;base64,") == 1
         assert len(found[key].data) < 200_000
     for key in ("summary", "what-is-promised"):

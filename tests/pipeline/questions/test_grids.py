@@ -1,5 +1,6 @@
 """Counts over more than two columns, released end to end: an axis each, true errors, the same bits, clear refusals."""
 
+import json
 from datetime import date
 
 import numpy as np
@@ -108,8 +109,9 @@ def test_a_reader_finds_dimensions_names_edges_and_a_report_and_compares_two_nig
         assert found["counts_integer"].dtype == np.int64
     assert outcome is not None
     made = make_report(Workspace.open(plan), outcome)
-    assert len(made.errors) == 24
-    assert made.errors[1]["column"] == "0 to 0.125, 1"
+    told = json.loads(made.data.read_text())["estimates"]
+    assert len(told) == 24
+    assert told[1]["column"] == "0 to 0.125, 1"
     assert "80 to 120" in made.data.read_text()
     _, second = run(loaded, date(2026, 11, 21))
     comparison, _, _ = write_comparison(second.path, outcome.path)

@@ -86,7 +86,7 @@ def test_more_than_the_declared_share_is_told_in_page_lines_and_json_and_fails_n
     assert f'<p class="warning">{made.drift}</p>' in made.path.read_text()
     assert json.loads(made.data.read_text())["drift"] == made.drift
     assert ("Warning", made.drift) in error_lines(outcome.path)  # which `blockveil run` prints
-    assert f"**Warning**: {made.drift}".replace("_", "\\_") in made.markdown
+    assert f"**Warning**: {made.drift}".replace("_", "\\_") in made.summary
     assert all(finding.holds is not False for finding in verify(outcome.path).findings)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import read_release
-from blockveil.pipeline.report import machine_readable, page
+from blockveil.pipeline.report import page
 from blockveil.pipeline.report.facts import Facts
-from blockveil.pipeline.report.number_sources import Sources
+from blockveil.pipeline.report.report_sections import as_values
 from tests.house import support
 from tests.pipeline.questions import test_column_histograms as histograms
 from tests.pipeline.questions import test_ordered_axes as ranges
@@ -121,8 +121,8 @@ def test_a_reader_and_a_program_are_told_the_sources(found):
     text = page.html(found, [], "folder")
     assert "Where each number comes from" in text
     assert "<td>guarantee.epsilon, guarantee.delta</td>" in text
-    told = machine_readable.content(found, [], "folder")["sources"]
-    assert told["Guarantee"] == "guarantee.epsilon, guarantee.delta"
+    sections = page.page_sections(found, BUDGET, "folder")
+    told = {each["title"]: each.get("source") for each in as_values(sections) if "title" in each}
+    assert told[found.title].endswith("covariance")
     assert told["What is left of the budget?"] == "the ledger"
     assert "covariance_standard_deviation" in told["What stands out from the noise?"]
-    assert Sources(found).of("Title").endswith("covariance")

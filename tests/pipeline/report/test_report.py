@@ -91,7 +91,7 @@ def test_the_json_says_what_the_page_says_and_is_plain(tmp_path):
     content = json.loads(made.data.read_text(), parse_constant=lambda name: pytest.fail(name))
     assert content["blockveil_report"] == machine_readable.VERSION
     assert content["release_id"] == outcome.release_id
-    assert content["guarantee"]["sentence"] in made.path.read_text().replace("&#x27;", "'")
+    assert content["guarantee"]["sentence"] in made.path.read_text().replace("&#39;", "'")
     assert content["matrix"]["entries"] == 6
     assert [row["feature"] for row in content["estimates"]] == list(support.FEATURES)
     group = zarr.open_group(outcome.path, mode="r")
@@ -239,7 +239,7 @@ def test_a_kind_of_release_that_is_not_known_has_a_report_too(shape, axes):
     assert text.count("<img") == 1  # its spectrum is shown from 20 rows and columns on
     assert "Promised." in text
     assert "which of two given values one row had" in text
-    json.dumps(machine_readable.content(found, [], "folder"), allow_nan=False)
+    json.dumps(machine_readable.content(found, [], "folder", page.page_sections(found, [], "folder")), allow_nan=False)
     assert found.scan.entries == values.size
     assert found.scan.outside == np.count_nonzero(np.abs(values) > found.scan.alone.band * 0.5)
     assert found.scan.strongest[0].value == values.ravel()[np.argmax(np.abs(values))]

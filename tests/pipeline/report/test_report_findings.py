@@ -72,9 +72,9 @@ def says_nothing(found, none):
     assert not found.scan.cells.clear.any()
     text = page.html(found, [], "folder")
     assert text.index(sentence) < text.index(found.attributes["guarantee"]["sentence"])
-    told = markdown.summary(found, [], "path", "report")
+    told = markdown.summary(found, facts.error_lines(found), "path", "report")
     assert told.index("Nothing stands out") < told.index(found.attributes["guarantee"]["sentence"])
-    content = machine_readable.content(found, [], "folder")
+    content = machine_readable.content(found, [], "folder", [])
     assert list(content)[2:4] == ["finding", "nothing_stands_out"]
     assert content["nothing_stands_out"]
     assert content["finding"] == sentence == facts.error_lines(found)[0][1]
@@ -161,7 +161,7 @@ def test_counts_products_and_gradients_that_stand_out_are_named(tmp_path, monkey
     assert not found.nothing
     assert facts.strongest_table(found)
     assert found.scan.cells.clear.any()
-    assert not machine_readable.content(found, [], "folder")["nothing_stands_out"]
+    assert not machine_readable.content(found, [], "folder", [])["nothing_stands_out"]
 
 
 def test_a_share_beyond_two_deviations_stands_only_beside_what_noise_alone_gives():

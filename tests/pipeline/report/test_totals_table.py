@@ -13,10 +13,9 @@ from blockveil.pipeline.kinds.totals import totals_table
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.report import comparison_page, facts, halves, machine_readable, page
+from blockveil.pipeline.report import comparison_page, facts, machine_readable, page
 from blockveil.pipeline.report.comparison import CannotCompare, compare
 from blockveil.pipeline.report.facts import Facts
-from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.pictures import DARK, LIGHT, heat_map, heat_map_caption
 from tests.house import support
 from tests.pipeline.questions import test_queries as queries
@@ -83,8 +82,8 @@ def test_the_table_has_a_row_for_each_column_with_limits_about_it(tmp_path, monk
     assert "mean in 95 of 100 releases" in text
     assert "How many directions" not in text
     assert heat_map_caption(found).startswith("A bar")
-    assert "x4" in "".join(halves.for_the_reader(found, [], None, Sources(found)))
-    content = machine_readable.content(found, [], "folder")
+    assert "x4" in page.html(found, [], "folder").partition("For the specialist")[0]
+    content = machine_readable.content(found, [], "folder", [])
     json.dumps(content, allow_nan=False)
     assert content["numbers"]["mean"]["value"] == pytest.approx(list(found.matrix.vectors()["mean"][0]))
 
@@ -97,7 +96,7 @@ def test_a_count_that_may_be_zero_leaves_means_unknown_and_says_so(tmp_path, mon
     assert np.all(np.isinf(high))
     assert "nothing is known of any mean" in dict(facts.error_lines(found))["Means"]
     assert "-∞ to ∞" in page.html(found, [], "folder")
-    json.dumps(machine_readable.content(found, [], "folder"), allow_nan=False)
+    json.dumps(machine_readable.content(found, [], "folder", []), allow_nan=False)
 
 
 def test_noise_alone_is_a_finding_in_at_most_5_of_100_releases(tmp_path, monkeypatch):
