@@ -60,4 +60,4 @@ def _written(value: float, since: str | None) -> str:
     return (date.fromisoformat(since) + timedelta(days=round(value))).isoformat()
 
 
-PRESENTER = QuantilesPresenter()
+PRESENTER = (QuantilesPresenter(),)
