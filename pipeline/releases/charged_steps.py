@@ -11,12 +11,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-import secrets
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 
-from blockveil.engine.answers.graph import exact_graph, noisy_graph, released_layout
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import KeyLost, StoreError
@@ -26,15 +23,18 @@ from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan import signed_approval
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
-from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, tile_writer, uploading
+from blockveil.pipeline.questions.stepwise import course_of
+from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, uploading
+from blockveil.pipeline.releases.aged_measurement import AgedMeasurement
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.contents import LedgerDigests
 from blockveil.pipeline.releases.growing import growth_of, result_digest
 from blockveil.pipeline.releases.keys import SECRET_BYTES
-from blockveil.pipeline.releases.learning_stages import FirstStages, learn
+from blockveil.pipeline.releases.learning_stages import StagedMeasurement
+from blockveil.pipeline.releases.measurement import Measurement, PlainMeasurement
 from blockveil.pipeline.releases.publishable import require_publishable
 from blockveil.pipeline.releases.publishing import Published, Staged
-from blockveil.pipeline.releases.training_steps import Hear, train, unheard
+from blockveil.pipeline.releases.training_steps import Hear, StepwiseMeasurement, unheard
 from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, resumed_from, standing
 
 _log = logging.getLogger(__name__)
@@ -138,57 +138,37 @@ def measure(
     BlockveilError
         Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
     """
-    plan, commit = workspace.plan, partial(_commit, workspace, reservation, tell)
+    plan, dataset, handle = workspace.plan, reservation.dataset, reservation.charge.charge_id
     if reservation.charge.state == "RESERVED":
-        require_publishable(plan, reservation.charge, reservation.dataset)
-    if plan.trains:
-        return train(workspace, reservation, compute, tell, commit, hear)
-    first = None
-    if plan.designed.learning is not None:
-        first = learn(workspace, reservation, compute, tell, commit)
-    return _answered(workspace, reservation, compute, tell, first)
-
-
-def _answered(
-    workspace: Workspace, reservation: Reservation, compute: Compute, tell: Tell, first: FirstStages | None
-) -> Staged:
-    """Compute and draw the answer, and stage the release; the charge is committed where no stage was before it."""
-    plan = workspace.plan if first is None else first.plan
-    dataset, handle = reservation.dataset, reservation.charge.charge_id
-    chunk_rows = plan.effort.chunk_rows(dataset.chunk_rows)
-    cut = plan.effort.cut(plan.effort.machine(compute.workers, compute.threads), dataset.rows)
-    layout = cut.layout(dataset.rows, chunk_rows)
-    # A scheduler takes tasks of one name for one task. Two attempts at once may cut the records differently: a part of
-    # the one in a sum of the other would count records twice.
-    name = f"blockveil-{handle[:12]}-{secrets.token_hex(4)}"
-    ages = reservation.growth and reservation.growth.ages
-    query = ages.query(plan) if ages else plan.question.query
-    reader = ages.reader(released_layout(layout, plan.design).tiles) if ages else None
-    source = dataset.source if first is None else first.records
-    exact = exact_graph(source, query, layout, chunk_rows, name, cut.work.narrow and not ages)
-    held = compute.hold(exact, partial(tell, "reading, clipping and adding up"))
-    del exact
-    dataset.check_unchanged(committed=first is not None)  # the sum must be of the data that the charge is for
-    charge, key = _commit(workspace, reservation, tell) if first is None else (first.charge, first.key)
-    tell("drawing the noise", None)
-    compute.install(handle, key)
+        require_publishable(plan, reservation.charge, dataset)
+    measurement = _measurement(plan, reservation, compute, tell, hear)
+    measurement.exact()
+    dataset.check_unchanged()  # the sum must be of the data that the charge is for
+    charge, key = _commit(workspace, reservation, tell)
     with ExitStack() as installed:
         installed.callback(compute.forget, handle)
-        noisy = noisy_graph(held, layout, plan.design, handle, name)
-        layout = released_layout(layout, plan.design)
+        measurement.draw(key)
         with workspace.draft(charge) as draft:
-            small = tile_writer.write(
-                draft, plan, dataset.rows, layout, tile_writer.Tiles(noisy, compute, tell, reader)
-            )
-            if first is not None:
-                draft.write(first.arrays)
+            small = measurement.close(draft)
             # The part of a worker that died after the commit is read again. Of other records, the release would mix
             # two states of a record, and could count one twice: the sensitivity is that of a single state.
             dataset.check_unchanged(committed=True)
             tell("closing the release", None)
-            staged = draft.finish(outputs.attributes(plan, charge, small, dataset))
+            staged = draft.finish(outputs.attributes(measurement.plan, charge, small, dataset))
             installed.close()  # here, so that whatever ends it leaves nothing beside the release
             return staged
+
+
+def _measurement(plan: Plan, reservation: Reservation, compute: Compute, tell: Tell, hear: Hear) -> Measurement:
+    dataset, handle, growth = reservation.dataset, reservation.charge.charge_id, reservation.growth
+    course, learning = course_of(plan.question, plan.design), plan.designed.learning
+    if course is not None:
+        return StepwiseMeasurement(course, plan, dataset, handle, compute, tell, hear)
+    if learning is not None:
+        return StagedMeasurement(learning, plan, dataset, handle, compute, tell)
+    if growth is not None:
+        return AgedMeasurement(growth.ages, plan, dataset, handle, compute, tell)
+    return PlainMeasurement(plan, dataset, handle, compute, tell)
 
 
 def _commit(workspace: Workspace, reservation: Reservation, tell: Tell) -> tuple[Charge, NoiseKey]:

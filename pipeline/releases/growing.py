@@ -7,21 +7,16 @@ grid steps that all nights of a series share. The ledger names its digest, so th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import zarr
-from numpy.typing import NDArray
 
-from blockveil.engine.answers.graph import assembled
-from blockveil.engine.answers.layout import Layout, Tile
 from blockveil.engine.answers.weighted import WeightedQuery
-from blockveil.engine.noise.design import Released
-from blockveil.engine.noise.level_strategy import Levels, of_change
+from blockveil.engine.noise.level_strategy import Levels
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.content import Labelled, array_digest
 from blockveil.pipeline.data.datasets import Dataset
@@ -32,10 +27,8 @@ from blockveil.pipeline.ledger.shared_nights import night_number
 from blockveil.pipeline.plan.begun_plans import reserved_entries
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.releases.contents import LedgerDigests
-from blockveil.pipeline.releases.publishing import Draft
 
 ARRAY = "running_total"
 """Name of what is read of a night, among the arrays of its release."""
@@ -99,86 +92,6 @@ class ByAge:
         return WeightedQuery(
             plan.question.query, self.ends, self.levels.weights[::-1], *additive(plan.design).weight_digits
         )
-
-    def reader(self, tiles: Sequence[Tile]) -> NightReader:
-        """What reads this night; every result that it is read with is checked before anything is drawn.
-
-        Raises
-        ------
-        StoreError
-            A result is missing, or is not the one that the ledger knows.
-        """
-        return NightReader(self, tiles, {number: _result(*found) for number, found in self.results.items()})
-
-
-class NightReader:
-    """Turns measured tiles of a night into what is read of it, and keeps that for later nights.
-
-    Parameters
-    ----------
-    ages
-        The night.
-    tiles
-        Tiles of the answer: the same for all nights of a series.
-    earlier
-        What was read of earlier nights, by number.
-    """
-
-    def __init__(self, ages: ByAge, tiles: Sequence[Tile], earlier: Mapping[int, zarr.Array[Any]]) -> None:
-        self._ages, self._tiles, self._earlier = ages, tiles, earlier
-        self._width = max(tile.entries for tile in tiles)
-        self._kept: zarr.Array[Any] | None = None
-
-    def begin(self, draft: Draft) -> None:
-        """Make room for the result beside the other arrays of the release: a row for each tile."""
-        shape = (len(self._tiles), self._width)
-        self._kept = draft.create(ARRAY, shape, ("tile", "entry"), chunks=(1, self._width))
-
-    def read(self, position: int, measured: NDArray[np.int64]) -> Released:
-        """What is read of a tile, in grid steps; may be called from several threads, once for each tile."""
-        tile, kept = self._tiles[position], self._kept
-        if kept is None:
-            raise RuntimeError("a release is begun before tiles of it are read")
-
-        found = self._ages.levels.estimate(measured, self._ages.number, lambda number: self._of(number, position))
-        row = np.zeros((1, self._width))
-        row[0, : tile.entries] = found.ravel()
-        kept[position : position + 1] = row
-        return found
-
-    def _of(self, number: int, position: int) -> NDArray[np.float64]:
-        """A tile of what was read of an earlier night."""
-        tile = self._tiles[position]
-        found: NDArray[np.float64] = np.asarray(self._earlier[number][position, : tile.entries])
-        return found.reshape(tile.shape)
-
-    def windows(self, plan: Plan, layout: Layout, read: Released, rows: int) -> ReleaseArrays:
-        """Arrays of each window: the same as of the whole, of the records of its nights alone; post-processing.
-
-        Parameters
-        ----------
-        plan
-            What is released.
-        layout
-            Tiles of the answer.
-        read
-            What is read of the night, all of it.
-        rows
-            Number of records; used only where it is public.
-        """
-        arrays: dict[str, tuple[Any, tuple[str, ...]]] = {}
-        for nights, before in self._ages.windows.items():
-            found, design = read, additive(plan.design)
-            if nights < self._ages.number:
-                number = self._ages.number - nights
-                tiles = [self._of(number, position) for position in range(len(self._tiles))]
-                found = read - assembled(tiles, layout, plan.design.by_tile and plan.design.symmetric)
-                design = of_change(additive(plan.design), self._ages.levels, self._ages.number, nights)
-            answer = plan.question.answer(design)
-            for name, (values, axes) in answer.arrays(found, rows - before).items():
-                if np.asarray(values).dtype.kind == "f" and not name.endswith("_edges"):
-                    arrays[f"last_{nights}_{name}"] = values, axes
-        return arrays
 
 
 def growth_of(
@@ -281,7 +194,14 @@ def result_digest(release: Path) -> str:
     return _read(release)[1]
 
 
-def _result(release: Path, digest: str) -> zarr.Array[Any]:
+def known_result(release: Path, digest: str) -> zarr.Array[Any]:
+    """What is read of a night, from its release.
+
+    Raises
+    ------
+    StoreError
+        It is missing, damaged, or another one than has this digest.
+    """
     found, has = _read(release)
     if has != digest:
         raise damaged(release, f"holds another {ARRAY} than the ledger knows")

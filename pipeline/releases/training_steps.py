@@ -11,6 +11,7 @@ integers of records may stay in the memory of the processes that read them, unti
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable
@@ -25,13 +26,14 @@ from blockveil.engine.answers.layout import Layout, Tile
 from blockveil.engine.noise.design import Design, Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.data.datasets import Dataset
-from blockveil.pipeline.ledger import Charge
+from blockveil.pipeline.plan import fisher_stage
+from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions.stepwise import StepSum, Stepwise, course_of
-from blockveil.pipeline.releases import fisher_step, outputs
+from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.questions.stepwise import StepSum, Stepwise
+from blockveil.pipeline.releases import in_memory
 from blockveil.pipeline.releases.compute import Compute, Tell
-from blockveil.pipeline.releases.publishing import Staged
-from blockveil.pipeline.releases.workspace import Reservation, Workspace
+from blockveil.pipeline.releases.publishing import Draft
 
 SHOWN_SECONDS = 3.0
 """Least time between two looks at a training under way."""
@@ -64,100 +66,112 @@ def unheard(so_far: StepsSoFar) -> None:
     """Tell nobody."""
 
 
-def train(
-    workspace: Workspace,
-    reservation: Reservation,
-    compute: Compute,
-    tell: Tell,
-    commit: Callable[[], tuple[Charge, NoiseKey]],
-    hear: Hear = unheard,
-) -> Staged:
-    """Compute and draw the sums of all steps, and stage the release.
+class StepwiseMeasurement:
+    """The sums of all steps, and of the stage after them where the training declares errors.
 
     Parameters
     ----------
-    workspace, reservation
-        The release and its charge.
+    course
+        The training, before its first step.
+    plan
+        What is released.
+    dataset
+        Its records.
+    handle
+        Public name of the charge, under which the key is installed.
     compute
         Runs the graphs.
     tell
         Receives progress in the user's words.
-    commit
-        Makes the charge irrevocable and returns it with its key; called once, after the first exact sum.
     hear
         Receives what is public of the steps so far, now and then.
-
-    Raises
-    ------
-    BlockveilError
-        As :func:`.charged_steps.measure`.
     """
-    plan, dataset, charge = workspace.plan, reservation.dataset, reservation.charge
-    course, handle = course_of(plan.question, plan.design), reservation.charge.charge_id
-    if course is None:
-        raise RuntimeError("a question without training is measured in one step")
-    sums = _Sums(plan, dataset, compute, handle)
-    released, heard = np.empty(plan.design.shape, dtype=np.int64), _Heard(dataset, plan.steps, hear)
-    with ExitStack() as installed:  # key and records go before what is published is made, which needs neither
-        installed.callback(compute.forget, handle)
-        while not course.done:
-            tell("training", course.step / plan.steps)
-            held = sums.hold(course, of_all=course.step == 0 and course.secret)
-            if course.step == 0:
-                charge, key = _committed(dataset, compute, handle, commit)
-                tell("training", 0.0)
-                sums.keep_records()
-                held = sums.hold(course) if course.secret else held
-            own = released[slice(*sums.rows_of(course))]
-            _draw(held, sums.layout_of(course), plan.design, compute, handle, sums.name_of(course), released)
-            own -= course.taken(key)
-            heard.follow(course, own)
-            course.follow(own)
-    further = fisher_step.draw(workspace, reservation, compute, key, course.weights, released)
-    with workspace.draft(charge) as draft:
-        arrays = plan.answer.arrays(released, dataset.rows)
-        draft.write({**arrays, **further})
-        # Of records that have changed meanwhile, steps would be of two states, and nothing of them is published.
-        dataset.check_unchanged(committed=True)
-        tell("closing the release", None)
-        return draft.finish(outputs.attributes(plan, charge, arrays, dataset))
 
-
-class _Sums:
-    """The exact sums of the steps, each held where it was computed."""
-
-    def __init__(self, plan: Plan, dataset: Dataset, compute: Compute, handle: str) -> None:
+    def __init__(
+        self,
+        course: Stepwise,
+        plan: Plan,
+        dataset: Dataset,
+        handle: str,
+        compute: Compute,
+        tell: Tell,
+        hear: Hear = unheard,
+    ) -> None:
+        self.plan, self._course = plan, course
+        self._dataset, self._handle, self._compute, self._tell = dataset, handle, compute, tell
+        self._heard = _Heard(dataset, plan.steps, hear)
         cut = plan.effort.cut(plan.effort.machine(compute.workers, compute.threads), dataset.rows)
-        self._dataset, self._compute, self._chunk_rows = dataset, compute, plan.effort.chunk_rows(dataset.chunk_rows)
+        self._chunk_rows, self._attempt = plan.effort.chunk_rows(dataset.chunk_rows), secrets.token_hex(4)
         self._layout, self._rows = cut.layout(dataset.rows, self._chunk_rows), plan.design.shape[0] // plan.steps
-        self._handle, self._attempt = handle, secrets.token_hex(4)
         self._room = max(0, plan.effort.memory - cut.cost.peak_bytes) // 2
         self._holding: Holding | None = None
+        self._held: list[object] = []
+        self._released = np.empty(plan.design.shape, dtype=np.int64)
+        self._further: ReleaseArrays = {}
 
-    def keep_records(self) -> None:
-        """From the next sum on, integers of records stay where they were read.
+    def exact(self) -> None:
+        """Compute the sum of the first step, or of all records in its place, which is thrown away."""
+        self._tell("training", 0.0)
+        held = self._sum(of_all=self._course.secret)
+        self._held = [] if self._course.secret else held
 
-        That is once the key is there: records are forgotten with it, wherever tasks run.
-        """
-        self._holding = Holding(self._handle, self._attempt, self._room, self._dataset.rows)
+    def draw(self, key: NoiseKey) -> None:
+        """Compute and draw all steps; as :meth:`.Measurement.draw`."""
+        course, plan, handle = self._course, self.plan, self._handle
+        with ExitStack() as installed:  # key and records go before what is published is made, which needs neither
+            installed.callback(self._compute.forget, handle)
+            self._compute.install(handle, key)
+            # From the next sum on, integers of records stay where they were read: they are forgotten with the key.
+            self._holding = Holding(handle, self._attempt, self._room, self._dataset.rows)
+            while not course.done:
+                self._tell("training", course.step / plan.steps)
+                held, self._held = self._held or self._sum(), []
+                name, first = self._name, course.step * self._rows
+                own = self._released[first : first + self._rows]
+                _draw(held, _moved(self._layout, first), plan.design, self._compute, handle, name, self._released)
+                own -= course.taken(key)
+                self._heard.follow(course, own)
+                course.follow(own)
+        self._further = self._errors(key)
 
-    def hold(self, course: Stepwise, *, of_all: bool = False) -> list[object]:
-        """The sum of the next step, or of all records in its place, which is thrown away."""
-        query = course.of_all_records() if of_all else course.query(self._handle, self._holding)
-        name = f"{self.name_of(course)}{'-all' if of_all else ''}"
-        return _hold(self._compute, self._dataset, self.layout_of(course), self._chunk_rows, query, name)
+    def close(self, draft: Draft) -> ReleaseArrays:
+        """Write all arrays; as :meth:`.Measurement.close`."""
+        arrays = self.plan.answer.arrays(self._released, self._dataset.rows)
+        draft.write({**arrays, **self._further})
+        return arrays
 
-    def name_of(self, course: Stepwise) -> str:
+    @property
+    def _name(self) -> str:
         """Public beginning of the task names of the next step."""
-        return f"blockveil-{self._handle[:12]}-{self._attempt}-{course.step}"
+        return f"blockveil-{self._handle[:12]}-{self._attempt}-{self._course.step}"
 
-    def rows_of(self, course: Stepwise) -> tuple[int, int]:
-        """Rows of the next step in the whole answer."""
-        return course.step * self._rows, (course.step + 1) * self._rows
+    def _sum(self, *, of_all: bool = False) -> list[object]:
+        """The sum of the next step, or of all records in its place."""
+        course = self._course
+        query = course.of_all_records() if of_all else course.query(self._handle, self._holding)
+        layout = _moved(self._layout, course.step * self._rows)
+        name = f"{self._name}{'-all' if of_all else ''}"
+        return _hold(self._compute, self._dataset, layout, self._chunk_rows, query, name)
 
-    def layout_of(self, course: Stepwise) -> Layout:
-        """Tiles of the next step in the whole answer."""
-        return _moved(self._layout, self.rows_of(course)[0])
+    def _errors(self, key: NoiseKey) -> ReleaseArrays:
+        """Arrays of the stage after the last step, from which errors of the coefficients follow.
+
+        Its noise is under a key of its own, bound to the committed key and to the released sums of all steps. The
+        weights that it reads records at follow from these by arithmetic that is the same on every machine.
+        """
+        stage, plan, dataset, compute = self.plan.designed.fisher, self.plan, self._dataset, self._compute
+        if stage is None:
+            return {}
+        effort = Effort(plan.config, stage.answer, weighs=False)
+        layout = effort.layout(dataset.rows, self._chunk_rows, compute.workers, compute.threads)
+        name = f"blockveil-{self._handle[:12]}-{secrets.token_hex(4)}-{fisher_stage.NAME}"
+        query = stage.question.query(self._course.weights)
+        held = compute.hold(exact_graph(dataset.source, query, layout, self._chunk_rows, name), in_memory.quiet)
+        # Of other records, nothing may be drawn: a later attempt gives the same noise to the right ones.
+        dataset.check_unchanged(committed=True)
+        bound = hashlib.sha256(fisher_stage.NAME.encode() + self._released.astype("<i8").tobytes()).digest()
+        released = in_memory.drawn(stage.answer.design, held, layout, compute, key.of_stage(bound), name)
+        return stage.arrays(released, dataset.rows)
 
 
 class _Heard:
@@ -191,17 +205,7 @@ def _hold(
 ) -> list[object]:
     """The exact sum of a step, held where it was computed, or computed with its noise once the charge is committed."""
     graph = exact_graph(dataset.source, query, layout, chunk_rows, name)
-    return compute.hold(graph, _silent) if query.holding is None else compute.defer(graph)
-
-
-def _committed(
-    dataset: Dataset, compute: Compute, handle: str, commit: Callable[[], tuple[Charge, NoiseKey]]
-) -> tuple[Charge, NoiseKey]:
-    """Commit the charge, and make its key known where tasks run."""
-    dataset.check_unchanged()  # the sums must be of the data that the charge is for
-    charge, key = commit()
-    compute.install(handle, key)
-    return charge, key
+    return compute.hold(graph, in_memory.quiet) if query.holding is None else compute.defer(graph)
 
 
 def _draw(
@@ -213,14 +217,10 @@ def _draw(
         place = layout.tiles[position]
         released[slice(*place.rows), slice(*place.columns)] = tile
 
-    compute.stream(noisy_graph(held, layout, design, handle, name), put, _silent)
+    compute.stream(noisy_graph(held, layout, design, handle, name), put, in_memory.quiet)
 
 
 def _moved(layout: Layout, rows: int) -> Layout:
     """The same tiles further down."""
     tiles = (Tile((tile.rows[0] + rows, tile.rows[1] + rows), tile.columns) for tile in layout.tiles)
     return Layout(tuple(tiles), layout.parts)
-
-
-def _silent(share: float) -> None:
-    """Within a step no progress is reported."""

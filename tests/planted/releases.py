@@ -72,9 +72,9 @@ MUTANTS = (
         ),
         (
             "test_missing_values_are_found_before_anything_is_committed",
-            "blockveil.pipeline.releases.learning_stages:learn",
-            "records = stages.keep_records(learning)",
-            "records, _ = stages.keep_records(learning), commit()",
+            "blockveil.pipeline.releases.charged_steps:measure",
+            "    measurement.exact()",
+            "    _commit(workspace, reservation, tell), measurement.exact()",
         ),
         (
             "test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage",
@@ -146,7 +146,7 @@ MUTANTS = (
         ),
         (
             "test_the_stage_has_noise_of_its_own_that_all_steps_decide",
-            "blockveil.pipeline.releases.fisher_step:draw",
+            "blockveil.pipeline.releases.training_steps:StepwiseMeasurement._errors",
             "key.of_stage(bound)",
             'key.of_stage(b"fisher")',
         ),
@@ -420,7 +420,7 @@ MUTANTS = (
         ),
         (
             "test_records_that_change_before_a_lost_part_is_read_again_are_never_released",
-            "blockveil.pipeline.releases.charged_steps:_answered",
+            "blockveil.pipeline.releases.charged_steps:measure",
             "dataset.check_unchanged(committed=True)",
             "pass",
         ),

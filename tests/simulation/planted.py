@@ -94,11 +94,10 @@ MISTAKES = {
     "the name of the secret is not synced": Mistake(_KEYS + "_link", (("    sync(self._root)\n", ""),)),
     "the name of the key store is not synced": Mistake(_KEYS + "_link", (("    sync_names(self._root)", "    pass"),)),
     "noise is drawn before the commit": Mistake(
-        _STEPS + "_answered",
+        _STEPS + "measure",
         (
             (
-                "    charge, key = _commit(workspace, reservation, tell) if first is None "
-                "else (first.charge, first.key)\n",
+                "    charge, key = _commit(workspace, reservation, tell)\n",
                 "    charge = reservation.charge\n"
                 "    secret = workspace.keys.create(charge.charge_id)\n"
                 "    key = NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest))\n",
@@ -115,7 +114,7 @@ MISTAKES = {
         unguarded=True,
     ),
     "the key is wiped before the release is published": Mistake(
-        _STEPS + "_answered", (("installed.callback(compute.forget, ", "installed.callback(workspace.keys.destroy, "),)
+        _STEPS + "measure", (("installed.callback(compute.forget, ", "installed.callback(workspace.keys.destroy, "),)
     ),
     "the key outlives the seal": Mistake(
         _STEPS + "seal",

@@ -34,6 +34,7 @@ from blockveil.pipeline.releases import (
     destination,
     growing,
     keys,
+    measurement,
     outputs,
     publishing,
     retention,
@@ -209,14 +210,14 @@ class Schedule:
         made.put(released, opened_release=stand_ins.opened_release)
         made.put(growing, zarr=zarr, history_of=stand_ins.history_of)
         made.put(
-            charged_steps,
-            open_records=lambda _: stand_ins.Records(self, self.version),
+            measurement,
             exact_graph=lambda *_: None,
             noisy_graph=lambda held, layout, design, handle, name: (handle, held),
             released_layout=lambda *_: stand_ins.LAYOUT,
             secrets=SimpleNamespace(token_hex=lambda count: self.world.bytes(count).hex()),
         )
-        made.put(charged_steps.tile_writer, write=stand_ins.write_tiles)
+        made.put(charged_steps, open_records=lambda _: stand_ins.Records(self, self.version))
+        made.put(measurement.PlainMeasurement, close=stand_ins.write_tiles)
         cut = SimpleNamespace(layout=lambda *_: None, work=SimpleNamespace(narrow=False))
         made.put(Effort, cut=lambda *_: cut)
         made.put(destination, ThreadPoolExecutor=stand_ins.InlinePool)

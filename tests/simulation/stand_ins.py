@@ -137,15 +137,12 @@ class Compute:
         }
 
 
-def write_tiles(draft: Any, plan: Any, rows: int, layout: Any, tiles: Any) -> dict[str, Any]:
-    """In place of the tile writer: draw all at once and write it; of nights of one charge also what is read."""
-    del rows, layout
-    handle, held = tiles._values
-    tiles.begin(draft)
-    arrays: dict[str, Any] = tiles._compute.draw(handle, held)
-    if tiles._reader is not None:
-        tiles._reader.read(0, arrays["sum"][0].astype(np.int64))
-    arrays[plan.answer.matrix] = arrays["sum"]
+def write_tiles(measurement: Any, draft: Any) -> dict[str, Any]:
+    """In place of closing a measurement: draw all at once and write it; of nights of one charge also what is read."""
+    handle, held = measurement._noisy
+    arrays: dict[str, Any] = measurement._compute.draw(handle, held)
+    measurement._read(0, arrays["sum"][0].astype(np.int64))
+    arrays[measurement.plan.answer.matrix] = arrays["sum"]
     draft.write(arrays)
     return arrays
 

@@ -116,7 +116,7 @@ def test_a_night_that_was_charged_is_finished_without_bringing_in_more(site, mon
     grown.put(site, 2)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "blockveil.pipeline.releases.charged_steps.noisy_graph",
+            "blockveil.pipeline.releases.measurement.noisy_graph",
             lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c")),
         )
         assert run(2, ingest="ingest").name == "StoreProblem"

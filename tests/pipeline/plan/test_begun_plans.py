@@ -53,7 +53,7 @@ def killed_after_its_commit():
         raise StoreError("a", "b", "c")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("blockveil.pipeline.releases.charged_steps.noisy_graph", dies)
+        patch.setattr("blockveil.pipeline.releases.measurement.noisy_graph", dies)
         with pytest.raises(StoreError):
             yield
 

@@ -42,7 +42,7 @@ def killed(monkeypatch, release):
     """A release that ends between the commit of its charge and its noise."""
     with monkeypatch.context() as patch:
         patch.setattr(
-            "blockveil.pipeline.releases.charged_steps.noisy_graph",
+            "blockveil.pipeline.releases.measurement.noisy_graph",
             lambda *a: (_ for _ in ()).throw(StoreError("a", "b", "c")),
         )
         with pytest.raises(StoreError):

@@ -454,10 +454,10 @@ def test_a_result_that_is_removed_once_it_was_checked_ends_in_words_or_not_at_al
         return found
 
     monkeypatch.setattr(growing, "array_digest", digest_then_gone)
-    found = growing._result(tmp_path / "2026-11-01.zarr", known)
+    found = growing.known_result(tmp_path / "2026-11-01.zarr", known)
     assert found.shape == (1, 2)
     with pytest.raises(StoreError, match="no readable running_total"):
-        growing._result(tmp_path / "2026-11-01.zarr", known)
+        growing.known_result(tmp_path / "2026-11-01.zarr", known)
 
 
 def test_results_that_later_nights_are_read_with_are_not_pruned(tmp_path):

@@ -15,7 +15,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.releases import fisher_step
+from blockveil.pipeline.releases import training_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.study.replay import replay
 from blockveil.pipeline.verification.verified import verify
@@ -102,13 +102,13 @@ def test_neighbours_are_never_further_apart_than_is_charged_at_any_weights(tmp_p
 
 
 def test_the_stage_has_noise_of_its_own_that_all_steps_decide(tmp_path, monkeypatch):
-    keys, drawn = [], fisher_step.in_memory.drawn
+    keys, drawn = [], training_steps.in_memory.drawn
 
     def noted(design, held, layout, compute, key, name):
         keys.append(key.stream(bytes(16), 16))
         return drawn(design, held, layout, compute, key, name)
 
-    monkeypatch.setattr(fisher_step.in_memory, "drawn", noted)
+    monkeypatch.setattr(training_steps.in_memory, "drawn", noted)
     folders = (tmp_path / "one", tmp_path / "two", tmp_path / "three")
     with pinned_key():
         release(with_errors(folders[0]))
@@ -125,16 +125,16 @@ def test_a_release_that_was_killed_in_the_stage_is_finished_with_the_same_bits_a
     monkeypatch.setattr("blockveil.pipeline.releases.keys.token_bytes", lambda size: bytes(range(size)))
     outcome = release(path)
     other = with_errors(tmp_path / "killed")
-    draw = fisher_step.draw
+    draw = training_steps.StepwiseMeasurement._errors
 
     def killed(*arguments):
         draw(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fisher_step, "draw", killed)
+    monkeypatch.setattr(training_steps.StepwiseMeasurement, "_errors", killed)
     with pytest.raises(KeyboardInterrupt):
         release(other)
-    monkeypatch.setattr(fisher_step, "draw", draw)
+    monkeypatch.setattr(training_steps.StepwiseMeasurement, "_errors", draw)
     again = release(other)
     assert again.resumed is not None
     entries = Ledger(load_config(other).ledger_url).history(release_id=planned(other).release_id)
