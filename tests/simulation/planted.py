@@ -162,7 +162,7 @@ MISTAKES = {
         _STEPS + "_commit", (("    if charge.key_check != _check_value(secret):\n", "    if False:\n"),)
     ),
     "records are not looked at after the draw": Mistake(
-        _STEPS + "_answered", (("            dataset.check_unchanged(committed=True)\n", ""),)
+        _STEPS + "measure", (("            dataset.check_unchanged(committed=True)\n", ""),)
     ),
     "the pointer is sent before what it points to": Mistake(
         "blockveil.pipeline.releases.destination:Destination.send",
