@@ -62,6 +62,7 @@ _PUBLISHING = "blockveil.pipeline.releases.publishing:"
 _SHARED = "blockveil.pipeline.ledger.shared_nights:"
 _RETENTION = "blockveil.pipeline.releases.retention:"
 _LEDGER = "blockveil.pipeline.ledger.ledger:Ledger."
+_REQUEST = "blockveil.pipeline.ledger.reserving:ChargeRequest."
 _RESTORING = "blockveil.pipeline.ledger.restoring:"
 
 COPIED = {
@@ -150,13 +151,13 @@ MISTAKES = {
         ),
     ),
     "a retry is charged again": Mistake(
-        _LEDGER + "reserve",
-        (("(known := lookups.active(connection, release_id))", "(known := None)"),),
+        _REQUEST + "book",
+        (("(active := lookups.active(connection, self.release_id))", "(active := None)"),),
         unguarded=True,
     ),
     "the cap is not looked at": Mistake(
-        _LEDGER + "reserve",
-        (("ticks = booked(budget, charge, part)", "ticks = budget.tally.book(budget.cap, charge, part)"),),
+        _REQUEST + "_paid",
+        (("booked(budget, self.charge, self.part)", "budget.tally.book(budget.cap, self.charge, self.part)"),),
     ),
     "two attempts draw with two keys": Mistake(
         _STEPS + "_commit", (("    if charge.key_check != _check_value(secret):\n", "    if False:\n"),)

@@ -24,7 +24,7 @@ from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.deployments_file import Deployments, LoadedDeployments, NightSection
 from blockveil.pipeline.data import content, known_content, object_writes, released
-from blockveil.pipeline.ledger import Ledger, chain, database, entries, lookups, marks, restoring, writer_queue
+from blockveil.pipeline.ledger import Ledger, chain, database, entries, lookups, marks, reading, restoring, writer_queue
 from blockveil.pipeline.ledger import ledger as ledger_module
 from blockveil.pipeline.plan import begun_plans
 from blockveil.pipeline.plan.effort import Effort
@@ -174,12 +174,8 @@ class Schedule:
         made.put(keys, token_bytes=world.bytes)
         made.put(keys.os, urandom=world.bytes)
         made.put(chain, identifier=lambda: world.bytes(16).hex())
-        made.put(
-            ledger_module,
-            open_database=lambda _: databases(self.server, self._library),
-            _now=self._utc,
-            identifier=lambda: world.bytes(16).hex(),
-        )
+        made.put(reading, open_database=lambda _: databases(self.server, self._library), _now=self._utc)
+        made.put(ledger_module, identifier=lambda: world.bytes(16).hex())
         made.put(staging, secrets=randomness, _let_go=self._let_go(staging._let_go))
         made.put(known_content, _known=Remembered(world))
         made.put(LoadedConfig, resolve=resolve)

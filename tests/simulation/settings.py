@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.ledger import ledger as ledger_module
+from blockveil.pipeline.ledger import reading
 from blockveil.pipeline.plan.planning import Plan, make_plan
 from tests.house import support
 from tests.simulation.calls import MOUNT
@@ -93,7 +93,7 @@ def _most_within(kind: Kind, epsilon: float) -> int:
 def ledger_of(epsilon: float) -> Path:
     """A ledger with a budget and nothing else, the same in every process: releases name hashes of its entries."""
     loaded = load_config(support.write_config(_folder()))
-    then = mock.patch.object(ledger_module, "_now", return_value="2026-01-01T00:00:00+00:00")
+    then = mock.patch.object(reading, "_now", return_value="2026-01-01T00:00:00+00:00")
     with mock.patch("os.urandom", bytes), then:
         support.set_budget(loaded, epsilon, DELTA)
     made = _folder() / f"{epsilon}.db"
