@@ -10,7 +10,7 @@ import numpy as np
 from blockveil.pipeline.accuracy.rehearsal import Rehearsal
 from blockveil.pipeline.accuracy.shading import blocks
 from blockveil.pipeline.base.drawing import drawn_by
-from blockveil.pipeline.report.pictures import Picture, Theme
+from blockveil.pipeline.report.papers import Picture, Theme
 
 _LABELS = 24
 _CELLS = 200

@@ -19,6 +19,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report import pictures
 from blockveil.pipeline.report.facts import FEWEST_DIRECTIONS, Facts
 from blockveil.pipeline.report.matrix import Shown
+from blockveil.pipeline.report.papers import CARD, Picture
 
 MOST_INTERVALS = 60
 """Numbers of one picture of intervals; more are unreadable."""
@@ -44,10 +45,10 @@ def spectrum(release: Shown) -> Figure:
     return _drawn(pictures.spectrum(facts))
 
 
-def _drawn(picture: pictures.Picture) -> Figure:
+def _drawn(picture: Picture) -> Figure:
     if picture.figure is None:
         raise ConfigError("This picture has no figure", "It is a text of SVG alone", "Open the report of the release")
-    return _shown(picture.figure(pictures.CARD))
+    return _shown(picture.figure(CARD))
 
 
 def interval_lines(title: str, names: list[str], found: Estimate, reach: float) -> Figure:
@@ -74,7 +75,7 @@ def interval_lines(title: str, names: list[str], found: Estimate, reach: float) 
         raise _too_many(count)
     low, high = ends(found, reach)
     known = np.isfinite(low) & np.isfinite(high)
-    places, ink = np.arange(count), pictures.CARD
+    places, ink = np.arange(count), CARD
     with matplotlib.rc_context(_PLAIN):
         figure = Figure(figsize=(6.6, 1.2 + 0.26 * count), facecolor=ink.background)
         axes = figure.add_subplot()
@@ -104,7 +105,7 @@ def _name(along: list[str] | None, at: int) -> str:
 
 def _shown(figure: Figure) -> Figure:
     """The figure with a canvas of its own, which a notebook shows without a graphical backend."""
-    figure.set_facecolor(pictures.CARD.background)
+    figure.set_facecolor(CARD.background)
     FigureCanvasAgg(figure)
     with matplotlib.rc_context(_PLAIN):
         figure.tight_layout()

@@ -14,7 +14,8 @@ from blockveil.pipeline.ledger.guessing import Together
 from blockveil.pipeline.plan.balance import budget_lines, share_text
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.report.facts import Rows
-from blockveil.pipeline.report.pictures import Picture, burn_down
+from blockveil.pipeline.report.papers import Picture
+from blockveil.pipeline.report.pictures import burn_down
 
 _MOST = 120
 

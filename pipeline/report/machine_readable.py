@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from blockveil.pipeline.report import facts as found
-from blockveil.pipeline.report import own_units, promises
+from blockveil.pipeline.report import own_units, words
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.report_sections import ReportSection, as_values
 from blockveil.pipeline.report.words import guess_at_most
@@ -68,11 +68,11 @@ def _guarantee(facts: Facts) -> dict[str, Any]:
     stated = facts.attributes["guarantee"]
     return {
         **stated,
-        "in_words": promises.promise_in_words(facts),
+        "in_words": words.promise_in_words(facts),
         "guess_right_at_most": guess_at_most(stated),
         "guess_right_at_most_together": None if facts.together is None else asdict(facts.together),
-        "warning": promises.too_large(facts),
-        "not_protected": promises.not_protected(facts),
+        "warning": words.too_large(facts),
+        "not_protected": words.not_protected(facts),
     }
 
 

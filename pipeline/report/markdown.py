@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from blockveil.pipeline.base.printable import as_code, as_markdown
-from blockveil.pipeline.report import promises
+from blockveil.pipeline.report import words
 from blockveil.pipeline.report.facts import Facts, Rows, finding
 from blockveil.pipeline.report.papers import CARD, Picture
 from blockveil.pipeline.report.report_sections import Cell, ReportSection
@@ -43,7 +43,7 @@ def summary(facts: Facts, rows: Rows, path: str, report: str) -> str:
     path, report
         Where the release and its page lie.
     """
-    large, guarantee = promises.too_large(facts), facts.attributes["guarantee"]["sentence"]
+    large, guarantee = words.too_large(facts), facts.attributes["guarantee"]["sentence"]
     first = [
         *([ReportSection(sentences=[finding(facts)], look="finding")] if facts.nothing else []),
         ReportSection(sentences=[guarantee], look="promise"),

@@ -8,7 +8,7 @@ from blockveil.pipeline.report.evaluation import LEDGER
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.markup import document
 from blockveil.pipeline.report.number_sources import BOOKED, PLAN, Sources
-from blockveil.pipeline.report.pictures import Picture
+from blockveil.pipeline.report.papers import Picture
 from blockveil.pipeline.report.reader_sections import reader_sections
 from blockveil.pipeline.report.report_sections import Link, ReportSection, every
 from blockveil.pipeline.report.specialist_sections import specialist_sections

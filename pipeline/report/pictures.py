@@ -19,9 +19,6 @@ from blockveil.pipeline.report.cells import Cells
 from blockveil.pipeline.report.facts import Facts, finding
 from blockveil.pipeline.report.matrix import Array, ReleasedMatrix
 from blockveil.pipeline.report.papers import (
-    CARD,
-    DARK,
-    LIGHT,
     STYLE,
     Picture,
     Theme,
@@ -328,17 +325,3 @@ def _name_nights(axes: Any, names: list[str]) -> None:
     ticks = np.unique(np.linspace(0, len(names), min(len(names) + 1, 6)).round().astype(int))
     axes.set_xticks(ticks, ["start" if tick == 0 else names[tick - 1] for tick in ticks])
     axes.set_xlim(-0.3, len(names) + 0.7)
-
-
-__all__ = [
-    "CARD",
-    "DARK",
-    "LIGHT",
-    "Picture",
-    "Theme",
-    "burn_down",
-    "difference_map",
-    "heat_map",
-    "heat_map_caption",
-    "spectrum",
-]  # fmt: skip

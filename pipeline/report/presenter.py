@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from blockveil.pipeline.report.facts import Facts
     from blockveil.pipeline.report.matrix import Array, ReleasedMatrix, Shown
     from blockveil.pipeline.report.papers import Picture
+    from blockveil.pipeline.report.report_sections import ReportSection
     from blockveil.pipeline.report.scan import BeyondNoise
 
 Row = dict[str, str | float]
@@ -104,6 +105,11 @@ class Presenter:
         """The same for a reader, as text; None for each estimate with its noise."""
         del facts, rows
         return None
+
+    def sections(self, facts: Facts) -> list[ReportSection]:
+        """What a reader is told between the promise and the findings."""
+        del facts
+        return []
 
     def picture(self, facts: Facts) -> tuple[Picture, str] | None:
         """What is drawn in place of a heat map, and how it is read; None where a heat map is drawn."""

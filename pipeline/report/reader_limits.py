@@ -5,7 +5,7 @@ The page of known limits has all of them and their remedies; a test holds that e
 
 from __future__ import annotations
 
-from blockveil.pipeline.report import promises
+from blockveil.pipeline.report import words
 from blockveil.pipeline.report.facts import Facts
 
 LIMITS = {
@@ -50,4 +50,4 @@ LIMITS = {
 
 def limits(facts: Facts) -> list[str]:
     """The ten limits in words; that on the rows of a unit says how they were bounded for this release."""
-    return [text or promises.not_protected(facts) for text in LIMITS.values()]
+    return [text or words.not_protected(facts) for text in LIMITS.values()]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from blockveil.pipeline.report import evaluation, own_units, promises
+from blockveil.pipeline.report import evaluation, own_units, words
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.number_sources import BOOKED, PLAN, RELEASED, Sources
-from blockveil.pipeline.report.pictures import Picture, heat_map, heat_map_caption, spectrum
+from blockveil.pipeline.report.papers import Picture
+from blockveil.pipeline.report.pictures import heat_map, heat_map_caption, spectrum
 from blockveil.pipeline.report.reader_limits import limits
 from blockveil.pipeline.report.report_sections import ReportSection
-from blockveil.pipeline.report.training_curve import training
 
 FEW = 40
 """Rows of a table that a reader is shown without opening it."""
@@ -55,7 +55,7 @@ def reader_sections(facts: Facts, budget: Rows, spent: Picture | None, sources: 
     return [
         *(ReportSection(sentences=[text], look="warning", source=source) for text, source in warnings),
         _promise(facts, together),
-        *training(facts),
+        *facts.presenter.sections(facts),
         _findings(facts, sources),
         _estimates(facts, sources),
         *_directions(facts, sources),
@@ -98,13 +98,13 @@ def budget_sections(budget: Rows, spent: Picture | None = None) -> tuple[ReportS
 
 
 def _promise(facts: Facts, together: ReportSection) -> ReportSection:
-    exact, *words = promises.promises(facts)
-    large, alone = promises.too_large(facts), facts.together is None
+    exact, *promised = words.promises(facts)
+    large, alone = words.too_large(facts), facts.together is None
     return ReportSection(
         title="What is promised?",
         key="what-is-promised",
         within=[
-            ReportSection(sentences=words, look="promise", within=[together] if alone else []),
+            ReportSection(sentences=promised, look="promise", within=[together] if alone else []),
             *([] if large is None else [ReportSection(sentences=[large], look="warning")]),
             ReportSection(sentences=[f"In the terms of differential privacy: {exact}"], look="exact"),
         ],

@@ -14,69 +14,26 @@ from blockveil.pipeline.releases.training_steps import StepsSoFar
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.markdown import image
 from blockveil.pipeline.report.model_card import beyond_noise, card_of
-from blockveil.pipeline.report.number_sources import RELEASED
 from blockveil.pipeline.report.papers import STYLE, Picture, Theme, blank_figure, pictured, plain_axes
-from blockveil.pipeline.report.released_coefficients import OF_POPULATION, UNKNOWN, coefficients_of
-from blockveil.pipeline.report.report_sections import ReportSection
+from blockveil.pipeline.report.released_coefficients import coefficients_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PREDICTS = {
-    "squared": "a linear regression",
-    "logistic": "a logistic regression of two classes",
-    "softmax": "a softmax regression of several classes",
-}
-
 _MOST_POINTS = 100
 
 
-def training(facts: Facts) -> list[ReportSection]:
-    """Section on the model of a release; nothing where it has trained none."""
-    asked = facts.attributes.get("query", {})
-    lengths, noise = (facts.matrix.array(name) for name in ("gradient_length", "gradient_length_of_noise"))
-    if "training" not in asked or lengths is None or noise is None:
-        return []
-    model, steps = asked["model"], asked["training"]
-    units = model.get("hidden_units", [])
-    layers = " and then ".join(
-        f"a layer of {each:,} hidden units" for each in ([units] if isinstance(units, int) else units)
-    )
-    hidden = f", after {layers}" if layers else ""
-    summary = (
-        f"The release trained {_PREDICTS[model['loss']]}{hidden}, which predicts {model['target']['name']}, in "
-        f"{steps['steps']:,} steps over {_over(steps)}, by {steps['optimiser']} at a learning rate of "
-        f"{number(steps['learning_rate'])}. "
-        "The promise above is for all steps together."
-    )
-    use = (
-        "In Python, release.predict(records) gives what the model predicts of records of your own. The records that "
-        "it is asked about are not protected by the release."
-    )
-    curve = ReportSection(sentences=[summary], picture=_curve(lengths, noise, facts.attributes))
-    return [
-        ReportSection(
-            title="What was trained?",
-            key="what-was-trained",
-            within=[curve, *_errors(facts), ReportSection(sentences=[use])],
-            source="query, gradient_length, gradient_length_of_noise",
-            decided_by=RELEASED,
-        )
-    ]
-
-
-def _errors(facts: Facts) -> list[ReportSection]:
-    """Coefficients with what they are known to."""
-    found = coefficients_of(facts.attributes, facts.matrix.array)
-    if found is None:
-        return []
-    return [ReportSection(sentences=[OF_POPULATION if found.known else UNKNOWN], table=found.rows())]
+def lengths_of(facts: Facts) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Lengths of the released sum of each step and of its noise, shape (steps,); None where nothing was trained."""
+    if "training" not in facts.attributes.get("query", {}):
+        return None, None
+    return facts.matrix.array("gradient_length"), facts.matrix.array("gradient_length_of_noise")
 
 
 def trained(facts: Facts) -> str:
     """Card of the model of a release, Markdown; empty where it has trained none."""
-    lengths, noise = (facts.matrix.array(name) for name in ("gradient_length", "gradient_length_of_noise"))
-    if "training" not in facts.attributes.get("query", {}) or lengths is None or noise is None:
+    lengths, noise = lengths_of(facts)
+    if lengths is None or noise is None:
         return ""
     found = coefficients_of(facts.attributes, facts.matrix.array)
     return card_of(facts.attributes, lengths, noise, found)
@@ -88,23 +45,10 @@ def under_way(so_far: StepsSoFar) -> str:
     summary = (
         f"Step {lengths.size:,} of {so_far.steps:,}. Only released sums are shown; the charge for all steps stands."
     )
-    return f"{summary}\n\n{image(_curve(lengths, noise, steps=so_far.steps))}"
+    return f"{summary}\n\n{image(curve(lengths, noise, steps=so_far.steps))}"
 
 
-def _over(steps: Mapping[str, Any]) -> str:
-    """The records of one step, in words."""
-    match steps.get("batches"):
-        case "fixed":
-            taken = (
-                f", whose noise takes away noise of the {steps['band'] - 1:,} steps before" if "band" in steps else ""
-            )
-            return f"one of {steps['batch_count']:,} batches each{taken}"
-        case "poisson":
-            return f"a secret sample of {100 * steps['sampling_probability']:g} % of the records each"
-    return "all records"
-
-
-def _curve(
+def curve(
     lengths: NDArray[Any], noise: NDArray[Any], attributes: Mapping[str, Any] | None = None, steps: int | None = None
 ) -> Picture:
     """Length of the noisy sum of each step beside that of its noise; of so many steps, where there are more to come."""

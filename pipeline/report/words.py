@@ -1,11 +1,21 @@
-"""Promises of a release in words."""
+"""What a release promises, in words that every form of its report shows, and who is protected less."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
-from blockveil.pipeline.ledger.guessing import Together, bounds_of, coin, with_loss, with_promise
+from blockveil.pipeline.data.contribution import Contribution
+from blockveil.pipeline.ledger.guessing import (
+    Together,
+    bounds_of,
+    cap_sentence,
+    coin,
+    warning,
+    with_loss,
+    with_promise,
+)
+from blockveil.pipeline.report.facts import Facts
 
 
 def guess_at_most(guarantee: dict[str, Any]) -> float:
@@ -37,3 +47,26 @@ def plain_words(guarantee: dict[str, Any], together: Together | None = None) -> 
         Neighbours(guarantee["neighbours"]),
         bounds if together is None else [*bounds, *bounds_of(together)],
     )
+
+
+def promise_in_words(facts: Facts) -> str:
+    """What the guarantee means for one person."""
+    return plain_words(facts.attributes["guarantee"], facts.together)
+
+
+def promises(facts: Facts) -> list[str]:
+    """The promise: that of the release, what it means for one person, and what the budget's epsilon says by itself."""
+    guarantee, together = facts.attributes["guarantee"], facts.together
+    sentences = [str(guarantee["sentence"]), promise_in_words(facts)]
+    return sentences if together is None else [*sentences, cap_sentence(together)]
+
+
+def too_large(facts: Facts) -> str | None:
+    """A warning where the release promises little."""
+    guarantee = facts.attributes["guarantee"]
+    return warning(guarantee["epsilon"], guess_at_most(guarantee), "with this release")
+
+
+def not_protected(facts: Facts) -> str:
+    """Who is protected less, as it follows from how the rows of a unit were bounded."""
+    return Contribution.read(facts.attributes["guarantee"]).not_protected

@@ -133,7 +133,8 @@ if __name__ == "__main__":
     from prefect.context import refresh_global_settings_context
 
     from blockveil.flows.service import child
-    from blockveil.pipeline.report.pictures import LIGHT, burn_down
+    from blockveil.pipeline.report.papers import LIGHT
+    from blockveil.pipeline.report.pictures import burn_down
 
     burn_down([("2026-11-20", 0.5)], "").draw(LIGHT)  # fonts and glyphs are looked for once
     planted = importlib.import_module(sys.argv[2]) if sys.argv[2] else None

@@ -19,7 +19,7 @@ from blockveil.pipeline.accuracy.simulated_records import simulated_records
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.releases import in_memory
-from blockveil.pipeline.report.pictures import DARK, LIGHT
+from blockveil.pipeline.report.papers import DARK, LIGHT
 from tests.house import support
 
 NIGHT = date(2026, 11, 20)

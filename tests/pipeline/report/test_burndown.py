@@ -11,7 +11,8 @@ from blockveil.pipeline.releases.charged_steps import abandon, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import burndown
-from blockveil.pipeline.report.pictures import CARD, DARK, LIGHT, burn_down
+from blockveil.pipeline.report.papers import CARD, DARK, LIGHT
+from blockveil.pipeline.report.pictures import burn_down
 from tests.house import support
 
 FIRST = date(2026, 11, 20)

@@ -15,7 +15,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import forecast_picture
 from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.report.pictures import LIGHT
+from blockveil.pipeline.report.papers import LIGHT
 from tests.house import support
 from tests.pipeline.accuracy.test_rehearsal import KEY
 from tests.pipeline.report.test_report import released

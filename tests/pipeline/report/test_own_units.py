@@ -12,6 +12,7 @@ from blockveil.pipeline.report import own_units, page, pictures, reader_limits
 from blockveil.pipeline.report.burndown import UNKNOWN
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.own_units import measured
+from blockveil.pipeline.report.papers import LIGHT
 from tests.house import support
 from tests.pipeline.report.test_report import other_kind, released
 
@@ -115,7 +116,7 @@ def test_numbers_are_written_into_cells_of_up_to_six_by_six(d, numbered):
 
 
 def test_the_diagonal_of_a_symmetric_matrix_has_no_colour(found):
-    colours = pictures.heat_map(found).figure(pictures.LIGHT).axes[0].images[0].get_array()
+    colours = pictures.heat_map(found).figure(LIGHT).axes[0].images[0].get_array()
     assert np.isnan(np.ma.filled(colours, np.nan).diagonal()).all()
     assert colours[0, 1] == found.scan.cells.values[0, 1]
 

@@ -22,8 +22,8 @@ from blockveil.pipeline.releases.night import Workspace, run_release
 from blockveil.pipeline.report import facts, machine_readable, markdown, page, words
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.loading import loading
-from blockveil.pipeline.report.papers import svg_text
-from blockveil.pipeline.report.pictures import CARD, DARK, LIGHT, heat_map, spectrum
+from blockveil.pipeline.report.papers import CARD, DARK, LIGHT, svg_text
+from blockveil.pipeline.report.pictures import heat_map, spectrum
 from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT
 

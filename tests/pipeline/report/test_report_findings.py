@@ -15,7 +15,8 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import facts, machine_readable, markdown, page
 from blockveil.pipeline.report.facts import Facts
-from blockveil.pipeline.report.pictures import CARD, heat_map, spectrum
+from blockveil.pipeline.report.papers import CARD
+from blockveil.pipeline.report.pictures import heat_map, spectrum
 from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT
 from tests.pipeline.report.test_report import other_kind

@@ -16,7 +16,8 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import comparison_page, facts, machine_readable, page
 from blockveil.pipeline.report.comparison import CannotCompare, compare
 from blockveil.pipeline.report.facts import Facts
-from blockveil.pipeline.report.pictures import DARK, LIGHT, heat_map, heat_map_caption
+from blockveil.pipeline.report.papers import DARK, LIGHT
+from blockveil.pipeline.report.pictures import heat_map, heat_map_caption
 from tests.house import support
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions import test_totals as totals
