@@ -40,6 +40,7 @@ from blockveil.pipeline.plan import budgets, signed_approval
 from blockveil.pipeline.plan import forecast as ahead
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.balance import budget_lines
+from blockveil.pipeline.plan.forecast_lines import forecast_lines
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.splitting import split as split_plans
 from blockveil.pipeline.releases import charged_steps, lost_ledger
@@ -154,7 +155,7 @@ def forecast(
     if as_json:
         print_json(found.plain())
     else:
-        print_rows(ahead.lines(found))
+        print_rows(forecast_lines(found))
 
 
 def _until(text: str) -> day:

@@ -19,6 +19,7 @@ from blockveil.pipeline.ledger.grants import named_grant, parse_periods
 from blockveil.pipeline.plan import forecast as ahead
 from blockveil.pipeline.plan.balance import budget_lines
 from blockveil.pipeline.plan.forecast import Forecast
+from blockveil.pipeline.plan.forecast_lines import forecast_lines
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.releases import lost_ledger
 
@@ -43,7 +44,7 @@ class BudgetForecast:
     @property
     def rows(self) -> tuple[tuple[str, str], ...]:
         """What it says: (what, value) as text."""
-        return tuple(ahead.lines(self.forecast))
+        return tuple(forecast_lines(self.forecast))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; the same as ``blockveil ledger forecast --json``."""

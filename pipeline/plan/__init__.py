@@ -3,14 +3,27 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.approval`: Whether a person must agree before a release spends
+* :mod:`.axis_names`: Names of axes that a reader or an exporter of the release uses itself: refused, so that what is
+  paid for is readable
 * :mod:`.balance`: A budget in words and numbers: what it holds, what is spent and left of it, and what a guess reaches
+* :mod:`.begun_plans`: A plan as the ledger has it: which night of its charge it is, and whether it was charged
+  already
 * :mod:`.budgets`: The budget that a plan would be charged to
-* :mod:`.excess_noise`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and
-  what would change it
+* :mod:`.coarse_steps`: Whether whole steps make noise larger than the guarantee needs, since integers have no room for
+  finer ones
+* :mod:`.describing`: The third step of a plan: what the ledger stores, as plain JSON, nothing private in it
+* :mod:`.designing`: The second step of a plan: the engine's numbers
 * :mod:`.earlier_shape`: Where the records of an earlier night lie: what was published of it, in the place of a pilot
 * :mod:`.effort`: What a plan asks of the machine that runs it: rows at once, threads, memory and time
+* :mod:`.excess_noise`: Whether the noise of a plan exceeds anything that records in the declared bounds can give, and
+  what would change it
+* :mod:`.finite_numbers`: Whether every number that a release would publish stays far inside float64, told from its plan
+  alone
+* :mod:`.first_stages`: Stages before the answer of a night that learns: what each asks, what it released, and how
+  releases state it
 * :mod:`.fisher_stage`: The last stage of a training whose coefficients get errors, under one charge with the steps
 * :mod:`.forecast`: How long a budget lasts
+* :mod:`.forecast_lines`: A forecast in words, as a terminal shows it
 * :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
 * :mod:`.grouping`: Several rows per unit
 * :mod:`.last_stages`: The last stage of a night that learns: a covariance or totals
@@ -23,12 +36,13 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.price`: What a planned release takes of the budget that would pay
 * :mod:`.promise`: What a plan promises, in words
 * :mod:`.published_epsilons`: What published deployments promise
+* :mod:`.resolving`: The first step of a plan: from a config and a date to a question, a mechanism and a guarantee
 * :mod:`.rounded`: What the rounding of records adds to the error of a release, beside its noise, and how few bits are
   enough
 * :mod:`.shares`: What a release promises that takes a share of a guarantee
+* :mod:`.signed_approval`: Approvals that officers sign with keys of their own, where a config wants that: written,
+  found, and asked for
 * :mod:`.splitting`: One guarantee shared by several releases
-* :mod:`.begun_plans`: A plan as the ledger has it: which night of its charge it is, and whether it was charged
-  already
 * :mod:`.summary`: A plan in words and numbers, for a terminal, an artifact and a report. Reads no data
 * :mod:`.vetting`: Releases with mechanisms and queries of other packages
 * :mod:`.what_if`: What-if questions

@@ -17,7 +17,8 @@ from blockveil.pipeline.config.cadence import Cadence, CalendarDays, cadence_of
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.reserving import ChargeRequest
-from blockveil.pipeline.plan.forecast import forecast, lines
+from blockveil.pipeline.plan.forecast import forecast
+from blockveil.pipeline.plan.forecast_lines import forecast_lines
 from blockveil.pipeline.plan.forecast_picture import picture
 from blockveil.pipeline.plan.planning import make_plan
 from tests.house import support
@@ -88,7 +89,7 @@ def test_a_weekly_schedule_is_paid_for_by_its_own_dates_and_not_night_by_night(p
     assert found.lasts_until == date(2026, 12, 25)
     assert nightly.nights_until == 34
     assert ahead(ledger, [paid], last, friday, every=1).noise_factor > 2
-    rows = dict(lines(found))
+    rows = dict(forecast_lines(found))
     assert rows["Weeks left"] == "4 like this, until 2026-12-25"
     assert rows["To 2026-12-31"] == "4 weeks fit as they are"
     assert rows["Schedule"] == f'every week: "{cron}" in deployments.toml, Europe/Berlin'
@@ -109,11 +110,11 @@ def test_the_date_of_today_counts_until_its_night_is_booked(plan):
 
 def test_without_a_schedule_of_it_a_forecast_is_of_every_night_and_says_so(plan):
     ledger = Ledger(plan.loaded.ledger_url)
-    assert "no deployments.toml beside it" in dict(lines(ahead(ledger, [plan])))["Schedule"]
+    assert "no deployments.toml beside it" in dict(forecast_lines(ahead(ledger, [plan])))["Schedule"]
     schedule(plan, "30 2 * * 5", config="another")
-    assert "has no [[night]] of it" in dict(lines(ahead(ledger, [plan])))["Schedule"]
+    assert "has no [[night]] of it" in dict(forecast_lines(ahead(ledger, [plan])))["Schedule"]
     schedule(plan, "30 2 * * 5#2")
-    assert "are not followed" in dict(lines(ahead(ledger, [plan])))["Schedule"]
+    assert "are not followed" in dict(forecast_lines(ahead(ledger, [plan])))["Schedule"]
     assert ahead(ledger, [plan]).unit == "nights"
 
 
@@ -175,7 +176,7 @@ def test_a_date_before_the_next_release_asks_for_no_noise(plan):
     schedule(plan, "30 2 1 * *")
     found = ahead(Ledger(plan.loaded.ledger_url), [plan], TODAY + timedelta(days=5))
     assert (found.nights_until, found.noise_factor) == (0, 1.0)
-    assert dict(lines(found))[f"To {found.until}"] == "no release is due until then"
+    assert dict(forecast_lines(found))[f"To {found.until}"] == "no release is due until then"
 
 
 def test_as_many_nights_fit_as_are_forecast(plan):
@@ -249,11 +250,11 @@ def test_nothing_left_is_said_and_a_past_date_is_refused(plan):
     with pytest.raises(ConfigError, match="is not after"):
         ahead(ledger, [plan], TODAY)
     found = ahead(ledger, [plan], TODAY + timedelta(days=3))
-    assert dict(lines(found))[f"To {found.until}"] == "3 nights fit as they are"
+    assert dict(forecast_lines(found))[f"To {found.until}"] == "3 nights fit as they are"
     book(ledger, plan, "all", Loss(ledger.budget("people").left_mu, 0.0, 1e-25))
     none = ahead(ledger, [plan], TODAY + timedelta(days=3))
     assert (none.nights_left, none.noise_factor) == (0, None)
-    assert "nothing is left" in dict(lines(none))[f"To {none.until}"]
+    assert "nothing is left" in dict(forecast_lines(none))[f"To {none.until}"]
 
 
 @pytest.mark.parametrize("form", ["svg", "png"])
@@ -291,5 +292,5 @@ def test_a_forecast_says_what_a_period_holds(plan):
     book(ledger, plan, "1")
     (after,) = ahead(ledger, [plan]).periods
     assert (after.nights_left, after.nights) == (part.nights - 1, part.nights)
-    said = dict(lines(ahead(ledger, [plan])))
+    said = dict(forecast_lines(ahead(ledger, [plan])))
     assert said["Any 365 days"] == f"{part.nights - 1} more releases like this; a whole one holds {part.nights}"
