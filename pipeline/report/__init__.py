@@ -1,4 +1,4 @@
-"""The report of a release: an HTML page and JSON beside it, and markdown and tables for a run page.
+"""The report of a release: a list of sections, as an HTML page and JSON beside it, and as markdown for a run page.
 
 Everything is computed from published values and public parameters, in memory that does not grow with the release.
 """

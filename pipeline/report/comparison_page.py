@@ -11,7 +11,7 @@ from blockveil.pipeline.report.machine_readable import VERSION, plain
 from blockveil.pipeline.report.markup import document
 from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.pictures import difference_map
-from blockveil.pipeline.report.report_sections import Link, ReportSection
+from blockveil.pipeline.report.report_sections import Link, ReportSection, as_values
 
 _BAND = (
     "A difference has the noise of both releases. The band holds all differences at once, in 95 of 100 pairs of nights "
@@ -141,7 +141,7 @@ def page_sections(found: Comparison) -> list[ReportSection]:
 
 
 def content(found: Comparison) -> dict[str, Any]:
-    """The same as plain JSON values."""
+    """Sections of the page, and its numbers as such, as plain JSON values."""
     return plain(
         {
             "blockveil_comparison": VERSION,
@@ -149,7 +149,6 @@ def content(found: Comparison) -> dict[str, Any]:
             "against": found.earlier.attributes["release_id"],
             "output_digests": [facts.attributes["output_digest"] for facts in (found.release, found.earlier)],
             "sentence": sentence(found),
-            "warnings": list(found.warnings),
             "matrix": {
                 "name": found.release.kind,
                 "entries": found.entries,
@@ -172,7 +171,7 @@ def content(found: Comparison) -> dict[str, Any]:
                 "largest_angle_degrees": found.turn.angle,
                 "angle_from_noise_degrees": found.turn.noise_angle,
             },
-            "config_differences": list(found.configs),
+            "sections": as_values(page_sections(found)),
         }
     )
 
