@@ -64,7 +64,7 @@ def compare(cells: int, rows: int, workers: int, memory: float, repeats: int) ->
     for name, cut in cuts.items():
         print(
             f"  {name}: {statistics.median(times[name]):.2f} s, {peaks[name]:.2f} GiB a worker, "
-            f"{cut.cost.peak_bytes / 2**30:.2f} planned with its libraries; {cut.explain()}"
+            f"{cut.peak_bytes / 2**30:.2f} planned with its libraries; {cut.explain()}"
         )
     ratio = statistics.median(a / b for a, b in zip(times["whole"], times["cut"], strict=True))
     print(f"  times as fast as with all cells in each task: {ratio:.2f}")

@@ -236,7 +236,7 @@ def predicted(store: Any, workers: int) -> float:
     """Time of the exact sums by the cost model, at rates measured on this machine."""
     rows, features = store.shape
     work = Work(GrowthKind.PRODUCTS, rows, features, (features + 1, features + 1), symmetric=True, lead=1, largest=127)
-    return choose(work, Machine(workers, 1, MEMORY, measure(workers)), 2**25).cost.exact_seconds
+    return choose(work, Machine(workers, 1, MEMORY, measure(workers)), 2**25).exact_seconds
 
 
 @contextmanager

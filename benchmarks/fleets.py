@@ -69,19 +69,19 @@ def cut(fleet: Fleet) -> Cut:
 def line(fleet: Fleet) -> str:
     """A line of the table."""
     found = cut(fleet)
-    cost, tiles = found.cost, len(found.work.tiles)
-    read = f"{cost.bytes_read / 1e12:.3g} ({cost.bytes_read / cost.exact_seconds / 1e9:,.0f})"
+    tiles = len(found.work.tiles)
+    read = f"{found.bytes_read / 1e12:.3g} ({found.bytes_read / found.exact_seconds / 1e9:,.0f})"
     cells = (
         f"{fleet.features:,}",
         f"{fleet.records:,}",
         f"{fleet.workers:,}",
-        f"{cost.exact_seconds:,.0f}",
-        f"{cost.noise_seconds:,.1f}",
-        f"{cost.writing_seconds:,.0f}",
+        f"{found.exact_seconds:,.0f}",
+        f"{found.noise_seconds:,.1f}",
+        f"{found.writing_seconds:,.0f}",
         read,
-        f"{cost.bytes_moved / 1e12:.2g}",
-        f"{cost.tasks + (found.ranges + 1) * tiles:,}",
-        f"{cost.peak_bytes / GIB:.2g} of {fleet.memory}",
+        f"{found.bytes_moved / 1e12:.2g}",
+        f"{found.tasks + (found.ranges + 1) * tiles:,}",
+        f"{found.peak_bytes / GIB:.2g} of {fleet.memory}",
         f"{8e-9 * fleet.features**2:,.1f}",
     )
     return f"| {' | '.join(cells)} |"

@@ -51,7 +51,7 @@ def fleet(rates: Rates) -> list[tuple[int, float, str]]:
     found = []
     for workers in FLEET:
         cut = choose(FLEET_WORK, Machine(workers, 1, 16 * 2**30, rates), 2**25)
-        found.append((workers, cut.cost.exact_seconds, cut.explain()))
+        found.append((workers, cut.exact_seconds, cut.explain()))
     return found
 
 

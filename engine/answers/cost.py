@@ -87,8 +87,8 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Predicted cost of one cut, each term on its own.
+class Cut:
+    """How an answer is computed, and what that costs, each term on its own.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Cost:
     chunk_bytes
         Bytes of records that a task reads at once, as float64.
     groups, ranges
-        Groups of tiles and ranges of rows.
+        Groups of tiles and ranges of rows; each pair is a task.
     """
 
     work: Work
@@ -105,6 +105,35 @@ class Cost:
     chunk_bytes: int
     groups: int
     ranges: int
+
+    @property
+    def name(self) -> str:
+        """Name of the plan."""
+        if self.work.kind is not GrowthKind.PRODUCTS and (not self.work.grid or len(self.work.tiles) == 1):
+            return "ranges of rows"
+        return "row panels" if self.groups == 1 else "tiles of the answer"
+
+    def layout(self, rows: int, chunk_rows: int) -> Layout:
+        """Tiles and parts for the records that are there."""
+        if self.work.kind is GrowthKind.RECORDS:
+            # Tiles that share no stored chunk may be written at the same time.
+            return banded(row_ranges(rows, -(-chunk_rows // TILE_SIDE) * TILE_SIDE, self.ranges), self.work.shape[1])
+        ranges = row_ranges(rows, chunk_rows, self.ranges)
+        tiles = self.work.tiles
+        return summed(tiles, grouped(tiles, self.groups), ranges)
+
+    def explain(self) -> str:
+        """The choice in words."""
+        how = f"{_many(self.groups, 'group')} of {_many(len(self.work.tiles), 'tile')}"
+        what = "the whole answer" if self.name == "ranges of rows" else how
+        again = f", reading the records {self.groups} times" if self.groups > 1 else ""
+        parts = f"{self.name}: {what} x {_many(self.ranges, 'range')} of rows{again}"
+        if self.work.density is None:
+            return parts
+        share = f"{100 * self.work.density:.3g} % of the values other than zero"
+        return (
+            f"{parts}; with {share} {'only these are' if self.work.sparse else 'it is faster to have all'} multiplied"
+        )
 
     # Bytes of all tasks together.
 
@@ -230,55 +259,6 @@ class Cost:
         return max(tile.entries for tile in self.work.tiles)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """How an answer is computed.
-
-    Attributes
-    ----------
-    work
-        What is asked.
-    groups, ranges
-        Groups of tiles and ranges of rows; each pair is a task.
-    cost
-        What it costs.
-    """
-
-    work: Work
-    groups: int
-    ranges: int
-    cost: Cost
-
-    @property
-    def name(self) -> str:
-        """Name of the plan."""
-        if self.work.kind is not GrowthKind.PRODUCTS and (not self.work.grid or len(self.work.tiles) == 1):
-            return "ranges of rows"
-        return "row panels" if self.groups == 1 else "tiles of the answer"
-
-    def layout(self, rows: int, chunk_rows: int) -> Layout:
-        """Tiles and parts for the records that are there."""
-        if self.work.kind is GrowthKind.RECORDS:
-            # Tiles that share no stored chunk may be written at the same time.
-            return banded(row_ranges(rows, -(-chunk_rows // TILE_SIDE) * TILE_SIDE, self.ranges), self.work.shape[1])
-        ranges = row_ranges(rows, chunk_rows, self.ranges)
-        tiles = self.work.tiles
-        return summed(tiles, grouped(tiles, self.groups), ranges)
-
-    def explain(self) -> str:
-        """The choice in words."""
-        how = f"{_many(self.groups, 'group')} of {_many(len(self.work.tiles), 'tile')}"
-        what = "the whole answer" if self.name == "ranges of rows" else how
-        again = f", reading the records {self.groups} times" if self.groups > 1 else ""
-        parts = f"{self.name}: {what} x {_many(self.ranges, 'range')} of rows{again}"
-        if self.work.density is None:
-            return parts
-        share = f"{100 * self.work.density:.3g} % of the values other than zero"
-        return (
-            f"{parts}; with {share} {'only these are' if self.work.sparse else 'it is faster to have all'} multiplied"
-        )
-
-
 def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
@@ -298,16 +278,16 @@ def choose(work: Work, machine: Machine, chunk_bytes: int) -> Cut:
     TooLarge
         None fits.
     """
-    cuts = [Cut(work, g, r, Cost(work, machine, chunk_bytes, g, r)) for g, r in _candidates(work, machine)]
-    fitting = [cut for cut in cuts if cut.cost.peak_bytes <= machine.memory]
+    cuts = [Cut(work, machine, chunk_bytes, g, r) for g, r in _candidates(work, machine)]
+    fitting = [cut for cut in cuts if cut.peak_bytes <= machine.memory]
     if not fitting:
-        need = min(cut.cost.peak_bytes for cut in cuts) / 2**30
+        need = min(cut.peak_bytes for cut in cuts) / 2**30
         why = "the workload or mechanism needs all cells in one task: " if work.kind is GrowthKind.CELLS else ""
         raise TooLarge(
             f"{'' if work.grid else why}a worker would need about {need:.2g} GiB and memory_gib is "
             f"{machine.memory / 2**30:.3g}; raise it, add workers, or lower block_rows or threads_per_worker"
         )
-    return min(fitting, key=lambda cut: cut.cost.seconds)
+    return min(fitting, key=lambda cut: cut.seconds)
 
 
 def _candidates(work: Work, machine: Machine) -> Iterator[tuple[int, int]]:

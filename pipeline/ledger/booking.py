@@ -9,7 +9,8 @@ from blockveil.pipeline.base.spelling import is_canonical
 from blockveil.pipeline.budget.filter import Chargeable, Ticks
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import refusals
-from blockveil.pipeline.ledger.entries import BudgetStatus, Night
+from blockveil.pipeline.ledger.budget_status import BudgetStatus
+from blockveil.pipeline.ledger.entries import Night
 from blockveil.pipeline.ledger.exhausted_budget import exhausted
 
 

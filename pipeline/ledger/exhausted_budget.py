@@ -9,7 +9,7 @@ from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.base.errors import BudgetExhausted
 from blockveil.pipeline.budget.filter import Cap, Chargeable, Ticks
 from blockveil.pipeline.budget.parts import Part, Tally
-from blockveil.pipeline.ledger.entries import BudgetStatus, PeriodStatus
+from blockveil.pipeline.ledger.budget_status import BudgetStatus, PeriodStatus
 
 _LARGE = 1000.0
 """An epsilon of a budget above which no more is held."""

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.budget.filter import Accountant, Cap
 from blockveil.pipeline.ledger import lookups, restoring
+from blockveil.pipeline.ledger.budget_status import BudgetStatus
 from blockveil.pipeline.ledger.chain import append, identifier
-from blockveil.pipeline.ledger.entries import BudgetStatus
 from blockveil.pipeline.ledger.grants import Grant, changed_cap, check_change
 from blockveil.pipeline.ledger.periods import Period
 

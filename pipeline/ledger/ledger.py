@@ -17,8 +17,9 @@ from blockveil.pipeline.budget.filter import NOTHING, Accountant, Cap, Ticks
 from blockveil.pipeline.ledger import lookups, moving, refusals, restoring, shared_nights
 from blockveil.pipeline.ledger.address import open_database
 from blockveil.pipeline.ledger.booking import check_part
+from blockveil.pipeline.ledger.budget_status import BudgetStatus
 from blockveil.pipeline.ledger.chain import append, identifier
-from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, Entry, State, Verification
+from blockveil.pipeline.ledger.entries import Charge, Entry, State, Verification
 from blockveil.pipeline.ledger.granted_budget import BudgetChange, granted
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.heads import Head

@@ -12,7 +12,8 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import LedgerError
 from blockveil.pipeline.ledger import refusals
 from blockveil.pipeline.ledger.approved import Approved
-from blockveil.pipeline.ledger.entries import WITHDRAWN, BudgetStatus, Charge, Entry, PeriodStatus, State, state_of
+from blockveil.pipeline.ledger.budget_status import BudgetStatus, PeriodStatus
+from blockveil.pipeline.ledger.entries import WITHDRAWN, Charge, Entry, State, state_of
 from blockveil.pipeline.ledger.grants import Grant
 from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.same_records import warning

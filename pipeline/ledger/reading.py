@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from blockveil.pipeline.ledger import lookups, restoring, shared_nights
 from blockveil.pipeline.ledger.address import open_database
-from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, DrawnNight, Entry, Verification
+from blockveil.pipeline.ledger.budget_status import BudgetStatus
+from blockveil.pipeline.ledger.entries import Charge, DrawnNight, Entry, Verification
 from blockveil.pipeline.ledger.heads import Head
 from blockveil.pipeline.ledger.proofs import Proof, head_of, proof_of
 from blockveil.pipeline.ledger.renewals import Renewals

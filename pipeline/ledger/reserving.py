@@ -14,8 +14,9 @@ from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import lookups, refusals, renewals, restoring, same_records, shared_nights
 from blockveil.pipeline.ledger.approved import Approved
 from blockveil.pipeline.ledger.booking import booked, event_of
+from blockveil.pipeline.ledger.budget_status import BudgetStatus
 from blockveil.pipeline.ledger.chain import append
-from blockveil.pipeline.ledger.entries import BudgetStatus, Charge, Entry, Night, State
+from blockveil.pipeline.ledger.entries import Charge, Entry, Night, State
 from blockveil.pipeline.ledger.withdrawals import not_withdrawn
 
 

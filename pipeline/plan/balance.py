@@ -8,7 +8,7 @@ from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.budget.filter import Cap
 from blockveil.pipeline.budget.parts import Part
 from blockveil.pipeline.ledger import BudgetStatus
-from blockveil.pipeline.ledger.entries import PeriodStatus, Taken
+from blockveil.pipeline.ledger.budget_status import PeriodStatus, Taken
 from blockveil.pipeline.ledger.guessing import Together, bounds_of, cap_sentence, listed, warning
 
 Rows = list[tuple[str, str]]

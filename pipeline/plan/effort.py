@@ -99,7 +99,7 @@ class Effort:
             cut = self._cut(Machine(1, slots, self.memory), self.config.query.rows_at_most)
         except TooLarge:
             return None
-        return slots if self._seconds(cut, Machine(1, slots, self.memory)) * slots <= SMALL_SECONDS else None
+        return slots if self._seconds(cut) * slots <= SMALL_SECONDS else None
 
     def machine(self, workers: int | None = None, threads: int | None = None, rates: Rates = NOMINAL) -> Machine:
         """Return what runs the release: as configured, or as found."""
@@ -155,17 +155,17 @@ class Effort:
             work = replace(work, weighted_sums=additive(self.answer.design).weight_digits[1])
         return choose(work, machine, chunk)
 
-    def _seconds(self, cut: Cut, machine: Machine) -> float:
+    def _seconds(self, cut: Cut) -> float:
         """Seconds of the answer, cut like this, with all its steps and its other stages, for the most records."""
         rows = self.config.query.rows_at_most
-        stages = (Effort(self.config, each, weighs=False)._cut(machine, rows) for each in self.beside)
-        return cut.cost.seconds * steps_of(self.answer.question) + sum(each.cost.seconds for each in stages)
+        stages = (Effort(self.config, each, weighs=False)._cut(cut.machine, rows) for each in self.beside)
+        return cut.seconds * steps_of(self.answer.question) + sum(each.seconds for each in stages)
 
     def lines(self, rates: Rates | None = None) -> list[tuple[str, str]]:
         """Lines (what, value) of how it is computed, and of what that takes; at nominal rates where none are given."""
         machine = self.machine(rates=rates or NOMINAL)
         cut = self.cut(machine)
-        peak = cut.cost.peak_bytes + self.room(cut.cost.peak_bytes)
+        peak = cut.peak_bytes + self.room(cut.peak_bytes)
         memory = f"at most {peak / 2**20:,.0f} of {machine.memory / 2**20:,.0f} MiB a worker"
         source = "nominal rates" if rates is None else "rates measured on this machine"
         products = cut.work.kind is GrowthKind.PRODUCTS and cut.work.largest <= eight_bit.LARGEST_OF_HALVES
@@ -177,7 +177,7 @@ class Effort:
         return [
             *([("Cluster", IN_CLEAR)] if self.config.in_clear else []),
             ("Computed by", f"{cut.explain()}{'; too little to start workers for' if small else ''}"),
-            ("Cost", f"{memory}; {_time(self._seconds(cut, machine))} ({source})"),
+            ("Cost", f"{memory}; {_time(self._seconds(cut))} ({source})"),
         ]
 
 

@@ -68,7 +68,7 @@ class StagedMeasurement:
         if not isinstance(self._records, EntrySource):
             # They stay where they are read as far as all stages leave memory for them.
             stages: list[Answer] = [*learning.before, plan.answer, *(each.answer for each in plan.last_stages)]
-            peak = max(self._cut(each).cost.peak_bytes for each in stages)
+            peak = max(self._cut(each).peak_bytes for each in stages)
             self._records = KeptRows(self._records, plan.effort.room(peak))
 
     def exact(self) -> None:

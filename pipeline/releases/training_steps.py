@@ -103,7 +103,7 @@ class StepwiseMeasurement:
         cut = plan.effort.cut(plan.effort.machine(compute.workers, compute.threads), dataset.rows)
         self._chunk_rows, self._attempt = plan.effort.chunk_rows(dataset.chunk_rows), secrets.token_hex(4)
         self._layout, self._rows = cut.layout(dataset.rows, self._chunk_rows), plan.design.shape[0] // plan.steps
-        self._room = max(0, plan.effort.memory - cut.cost.peak_bytes) // 2
+        self._room = max(0, plan.effort.memory - cut.peak_bytes) // 2
         self._holding: Holding | None = None
         self._held: list[object] = []
         self._released = np.empty(plan.design.shape, dtype=np.int64)

@@ -26,13 +26,13 @@ def chosen(work, machine):
 def test_answers_that_fit_beside_each_other_are_computed_by_row_panels(rows, features):
     cut = chosen(moment(rows, features), Machine(4, 1, 4 * GIB))
     assert cut.name == "row panels"
-    assert cut.cost.bytes_read == 8.0 * rows * features
+    assert cut.bytes_read == 8.0 * rows * features
     assert "reading the records" not in cut.explain()
 
 
 def test_products_in_single_precision_are_predicted_to_be_faster():
     work, machine = moment(200_000, 2_000), Machine(4, 1, 4 * GIB)
-    double, single = chosen(work, machine).cost, chosen(dataclasses.replace(work, largest=127), machine).cost
+    double, single = chosen(work, machine), chosen(dataclasses.replace(work, largest=127), machine)
     assert single.seconds < double.seconds
 
 
@@ -42,7 +42,7 @@ def test_tasks_of_so_many_records_that_their_sums_need_int64_are_given_memory_fo
     assert rows * largest**2 <= (2**31 - 1 if largest <= 256 else 2**53)
     assert (rows + arithmetic(largest).exact_rows) * largest**2 > (2**31 - 2**24 if largest <= 256 else 2**53)
     few, more = (
-        choose(dataclasses.replace(moment(count, 3_000), largest=largest), Machine(1, 1, 64 * GIB), 2**20).cost
+        choose(dataclasses.replace(moment(count, 3_000), largest=largest), Machine(1, 1, 64 * GIB), 2**20)
         for count in (rows, 8 * rows + 1)  # there are at most eight ranges of rows
     )
     assert more.peak_bytes - few.peak_bytes >= 8 * moment(1, 3_000).entries
@@ -55,7 +55,7 @@ def test_sums_that_32_bits_hold_wait_and_travel_in_half_the_memory():
     assert most * 127**2 <= 2**31 - 1 < (most + 1) * 127**2
     assert not dataclasses.replace(narrow, weighted_sums=1).narrow
     assert not dataclasses.replace(narrow, largest=2**15 - 1).narrow
-    few, more = choose(narrow, machine, 2**20).cost, choose(wide, machine, 2**20).cost
+    few, more = choose(narrow, machine, 2**20), choose(wide, machine, 2**20)
     assert few.bytes_moved == more.bytes_moved / 2
     assert few.peak_bytes < more.peak_bytes
 
@@ -64,26 +64,26 @@ def test_an_answer_that_does_not_fit_beside_each_task_is_computed_by_tiles():
     work = moment(50_000, 40_000)
     cut = chosen(work, Machine(8, 1, 6 * GIB))
     assert cut.name == "tiles of the answer"
-    assert cut.cost.bytes_read == cut.groups * 8.0 * work.rows * work.columns
+    assert cut.bytes_read == cut.groups * 8.0 * work.rows * work.columns
     assert f"reading the records {cut.groups} times" in cut.explain()
 
 
 def test_twenty_thousand_features_fit_in_four_gibibytes_a_worker():
     cut = chosen(moment(200_000, 20_000), Machine(4, 1, 4 * GIB))
-    assert cut.cost.peak_bytes <= 4 * GIB
+    assert cut.peak_bytes <= 4 * GIB
 
 
 def test_nominal_rates_know_no_eight_bits_so_that_cuts_do_not_depend_on_the_machine():
     narrow, wider = (dataclasses.replace(moment(200_000, 2_000), largest=largest) for largest in (127, 128))
     machine = Machine(4, 1, 4 * GIB)
-    assert chosen(narrow, machine).cost.seconds == chosen(wider, machine).cost.seconds
+    assert chosen(narrow, machine).seconds == chosen(wider, machine).seconds
     fast = dataclasses.replace(machine, rates=Rates(narrow=1e12))
-    assert chosen(narrow, fast).cost.seconds < chosen(narrow, machine).cost.seconds
-    assert chosen(wider, fast).cost == chosen(wider, machine).cost
+    assert chosen(narrow, fast).seconds < chosen(narrow, machine).seconds
+    assert chosen(wider, fast).seconds == chosen(wider, machine).seconds
     halves, widest = (dataclasses.replace(narrow, largest=largest) for largest in (2**15 - 1, 2**15))
-    assert chosen(halves, machine).cost == chosen(widest, machine).cost
+    assert chosen(halves, machine).seconds == chosen(widest, machine).seconds
     fast = dataclasses.replace(machine, rates=Rates(halves=1e12))
-    assert chosen(halves, fast).cost.seconds < chosen(widest, fast).cost.seconds
+    assert chosen(halves, fast).seconds < chosen(widest, fast).seconds
 
 
 def test_what_cannot_fit_is_refused_with_what_would():
@@ -104,7 +104,7 @@ def test_a_cut_fits_and_its_layout_covers_all_records(rows, features, workers, t
         cut = chosen(moment(rows, features), machine)
     except TooLarge:
         return
-    assert cut.cost.peak_bytes <= machine.memory
+    assert cut.peak_bytes <= machine.memory
     layout = cut.layout(rows, 1000)
     for number in {0, len(layout.tiles) - 1}:
         parts = [(part.start, part.stop) for part in layout.parts if number in part.tiles]
@@ -115,9 +115,9 @@ def test_a_cut_fits_and_its_layout_covers_all_records(rows, features, workers, t
 
 def test_more_memory_and_more_workers_never_make_it_slower():
     work = moment(100_000, 10_000)
-    times = [chosen(work, Machine(4, 1, memory * GIB)).cost.seconds for memory in (2, 4, 8, 32)]
+    times = [chosen(work, Machine(4, 1, memory * GIB)).seconds for memory in (2, 4, 8, 32)]
     assert times == sorted(times, reverse=True)
-    times = [chosen(work, Machine(workers, 1, 8 * GIB)).cost.seconds for workers in (1, 2, 4, 8, 16)]
+    times = [chosen(work, Machine(workers, 1, 8 * GIB)).seconds for workers in (1, 2, 4, 8, 16)]
     assert times == sorted(times, reverse=True)
 
 
@@ -126,9 +126,9 @@ def test_every_rate_counts():
     for field in dataclasses.fields(Rates):
         work = dataclasses.replace(whole, density=0.01) if field.name == "pairs" else whole
         work = dataclasses.replace(work, largest={"narrow": 127, "flops": 2**17}.get(field.name, 2**15 - 1))
-        base = chosen(work, machine).cost.seconds
+        base = chosen(work, machine).seconds
         slow = Rates(**{field.name: getattr(machine.rates, field.name) / 100})
-        assert chosen(work, dataclasses.replace(machine, rates=slow)).cost.seconds > base, field.name
+        assert chosen(work, dataclasses.replace(machine, rates=slow)).seconds > base, field.name
 
 
 def test_records_are_cut_at_borders_of_stored_chunks():
@@ -143,7 +143,7 @@ def test_a_grid_larger_than_a_task_may_hold_is_cut_into_tiles_unless_one_task_ne
     cut = chosen(work, Machine(4, 1, 3 * GIB // 2))
     assert work.blocked
     assert cut.name == "tiles of the answer"
-    assert cut.cost.peak_bytes <= 3 * GIB // 2
+    assert cut.peak_bytes <= 3 * GIB // 2
     assert {tile for part in cut.layout(10**8, 10**5).parts for tile in part.tiles} == set(range(256))
     assert f"{cut.groups} groups of 256 tiles" in cut.explain()
     in_one = Work(GrowthKind.CELLS, 10**8, 2, (16_384, 16_384))
@@ -162,18 +162,18 @@ def test_a_small_grid_is_one_tile():
 @pytest.mark.parametrize(("rows", "features"), [(1_000_000, 100_000), (10_000_000, 20_000)])
 def test_a_fleet_of_many_workers_is_given_no_more_tasks_than_one_scheduler_has_time_for(rows, features):
     cut = chosen(dataclasses.replace(moment(rows, features), largest=127), Machine(1000, 1, 16 * GIB))
-    tasks = cut.cost.tasks + (cut.ranges + 1) * len(cut.work.tiles)
-    assert tasks * 1e-3 <= cut.cost.exact_seconds
-    assert cut.cost.exact_seconds < 500
+    tasks = cut.tasks + (cut.ranges + 1) * len(cut.work.tiles)
+    assert tasks * 1e-3 <= cut.exact_seconds
+    assert cut.exact_seconds < 500
 
 
 def test_all_seconds_are_those_of_sums_noise_and_writing_and_a_large_matrix_is_written_once():
     for features, numbers in ((1_000, 2), (5_000, 1)):
         cut = chosen(moment(10_000, features), Machine(4, 1, 4 * GIB))
-        cost, rates = cut.cost, Rates()
-        assert cost.seconds == pytest.approx(cost.exact_seconds + cost.noise_seconds + cost.writing_seconds)
-        assert cost.noise_seconds == pytest.approx(cut.work.entries / rates.noise / 4)
-        assert cost.writing_seconds == pytest.approx(8 * numbers * (features + 1) ** 2 / rates.write / 4)
+        rates = Rates()
+        assert cut.seconds == pytest.approx(cut.exact_seconds + cut.noise_seconds + cut.writing_seconds)
+        assert cut.noise_seconds == pytest.approx(cut.work.entries / rates.noise / 4)
+        assert cut.writing_seconds == pytest.approx(8 * numbers * (features + 1) ** 2 / rates.write / 4)
 
 
 def test_tiles_of_an_answer_are_cut_once_and_not_for_each_way_that_is_tried():

@@ -110,5 +110,5 @@ def test_the_cost_model_multiplies_entries_where_they_are_few_and_says_so():
     assert "with 0.5 % of the values other than zero only these are multiplied" in few.explain()
     assert not many.work.sparse
     assert "faster to have all" in many.explain()
-    assert few.cost.seconds < cut(None).cost.seconds / 5
-    assert few.cost.peak_bytes <= machine.memory
+    assert few.seconds < cut(None).seconds / 5
+    assert few.peak_bytes <= machine.memory

@@ -102,7 +102,7 @@ def test_a_plan_allows_for_the_memory_of_weighted_sums(digit_bits):
     needed = memory_of(weighted, source, work.tiles) - memory_of(query, source, work.tiles)
 
     allowed, without = (
-        choose(each, Machine(1, 1, 2**40), 16 * 8 * features).cost.peak_bytes
+        choose(each, Machine(1, 1, 2**40), 16 * 8 * features).peak_bytes
         for each in (dataclasses.replace(work, weighted_sums=digits), work)
     )
     assert needed <= allowed - without

@@ -255,7 +255,7 @@ def test_the_charge_is_fixed_before_the_records_are_seen(tmp_path):
     stages = [Effort(plan.config, each, weighs=False) for each in stages.before]
     own = plan.effort.cut(machine, rows)
     assert plan.effort._seconds(own, machine) == pytest.approx(
-        own.cost.seconds + sum(each.cut(machine, rows).cost.seconds for each in stages)
+        own.seconds + sum(each.cut(machine, rows).seconds for each in stages)
     )
 
 
@@ -351,7 +351,7 @@ def test_the_plan_counts_the_records_that_stay_in_memory(tmp_path):
     assert effort.room(memory // 2) == 8 * 3 * rows
     assert effort.room(memory - 1000) == 1000
     assert effort.room(memory + 1) == 0
-    held = effort.cut(effort.machine()).cost.peak_bytes + 8 * 3 * rows
+    held = effort.cut(effort.machine()).peak_bytes + 8 * 3 * rows
     assert f"at most {held / 2**20:,.0f} of 4,096 MiB" in dict(effort.lines())["Cost"]
     assert replace(effort, keeps=False).room(0) == 0
     elsewhere = effort.config.model_copy(update={"cluster": LocalCluster(kind="local", always_start_workers=True)})
