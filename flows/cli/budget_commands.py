@@ -40,11 +40,12 @@ from blockveil.pipeline.plan import budgets, signed_approval
 from blockveil.pipeline.plan import forecast as ahead
 from blockveil.pipeline.plan.approval import NotApproved
 from blockveil.pipeline.plan.balance import budget_lines
+from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.forecast_lines import forecast_lines
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.splitting import split as split_plans
 from blockveil.pipeline.releases import charged_steps, lost_ledger
-from blockveil.pipeline.releases.workspace import Workspace
+from blockveil.pipeline.releases.books import Books
 from blockveil.pipeline.sections.fields import NAME_PATTERN
 
 NAME = re.compile(NAME_PATTERN)
@@ -220,9 +221,9 @@ def split(
 
 def _hold(plans: tuple[Plan, ...]) -> None:
     """Reserve all or none: what this call has reserved is given back where one is refused."""
-    workspaces = [Workspace.open(plan) for plan in plans]
-    for workspace in workspaces:
-        plan, ledger = workspace.plan, workspace.ledger
+    ledger = Ledger(plans[0].loaded.ledger_url)
+    releases = [(as_begun(plan, ledger), Books(plan.loaded, ledger)) for plan in plans]
+    for plan, _ in releases:
         question = budgets.approval_needed(plan, ledger)
         # Where officers sign, whoever has not yet is asked for; a name can be typed for one run alone.
         if question is not None and signed_approval.approver(plan, ledger, None, question) is None:
@@ -231,13 +232,13 @@ def _hold(plans: tuple[Plan, ...]) -> None:
             )
     held = []
     try:
-        for workspace in workspaces:
-            held.append((workspace, charged_steps.reserve(workspace, f"process {os.getpid()}")))  # noqa: PERF401 - what is held
+        for plan, books in releases:
+            held.append((books, charged_steps.reserve(plan, books, f"process {os.getpid()}")))
     except BaseException as error:
-        for workspace, reservation in held:
+        for books, reservation in held:
             if reservation.charge.is_new:
                 with suppress(Exception):  # the others are given back too, and the first failure is the one to show
-                    charged_steps.abandon(workspace, reservation, type(error).__name__)
+                    charged_steps.abandon(books, reservation, type(error).__name__)
         raise
 
 

@@ -31,13 +31,14 @@ from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.base.extras import MissingExtra, is_installed
 from blockveil.pipeline.data import quickstart
 from blockveil.pipeline.data.preview import Looked, look
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import balance, budgets, effort, promise, signed_approval, summary
 from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.plan.begun_plans import plan_begun
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import lost_ledger
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.order import plainly
-from blockveil.pipeline.releases.workspace import Workspace
 
 NoPrefect = Annotated[bool, typer.Option("--no-prefect", help="Run the same steps without Prefect.")]
 Approve = Annotated[
@@ -74,12 +75,14 @@ def run(
 
     quieten("--debug" in sys.argv)
     loaded = read_config(config, overrides, allowed.RELEASE)
-    workspace = Workspace.planned(loaded, day)
-    _release(workspace, overrides, no_prefect, approver, as_json, times if timings else None)
+    ledger = Ledger(loaded.ledger_url)
+    plan = plan_begun(loaded, day, ledger)
+    _release(plan, ledger, overrides, no_prefect, approver, as_json, times if timings else None)
 
 
 def _release(
-    workspace: Workspace,
+    plan: Plan,
+    ledger: Ledger,
     overrides: dict[str, str],
     no_prefect: bool = False,
     approve: str | None = None,
@@ -88,12 +91,12 @@ def _release(
 ) -> None:
     if not no_prefect:
         MissingExtra.require("prefect")  # a temporary server would be another process, which cannot say so
-    made, store = workspace.plan, look(workspace.plan.loaded)
+    store = look(plan.loaded)
     if not as_json:
-        _announce(workspace, store)
-    question = budgets.approval_needed(made, workspace.ledger)
+        _announce(plan, store)
+    question = budgets.approval_needed(plan, ledger)
     if question is not None:
-        approve = signed_approval.approver(made, workspace.ledger, approve, question)
+        approve = signed_approval.approver(plan, ledger, approve, question)
         if approve is None:
             raise NotApproved.because(question.text, "Let who may decide give --approve NAME")
     with ProgressLine() as progress:
@@ -104,18 +107,17 @@ def _release(
                 times.heard(stage)
 
         if no_prefect:
-            message = _plainly(workspace, approve if question is not None else None, tell)
+            message = _plainly(plan, ledger, approve if question is not None else None, tell)
         else:
             tell("starting Prefect", None)
             with server.at_hand():
-                message = _by_prefect(workspace, store, overrides, approve, tell)
+                message = _by_prefect(plan, ledger, store, overrides, approve, tell)
             tell("stopping Prefect", None)
-    _tell_result(workspace, message, as_json, None if times is None else times.seconds())
+    _tell_result(plan, ledger, message, as_json, None if times is None else times.seconds())
 
 
-def _announce(workspace: Workspace, store: Looked) -> None:
+def _announce(made: Plan, store: Looked) -> None:
     """Say what is going to be promised, and what to be warned of."""
-    made = workspace.plan
     say_sentence(f"{made.release_id}: {promise.sentence(made)} {store.sentence}")
     for warning in _warnings(made):
         say_sentence(f"Warning: {warning}")
@@ -126,20 +128,20 @@ def _warnings(made: Plan) -> list[str]:
     return [*in_clear, *summary.warnings(made)]
 
 
-def _plainly(workspace: Workspace, approver: str | None, progress: Tell) -> str:
+def _plainly(plan: Plan, ledger: Ledger, approver: str | None, progress: Tell) -> str:
     from blockveil.flows.runs.conductor import attempt_of, conduct
 
     with stopping.by_exception():
-        return conduct(attempt_of(workspace, f"process {os.getpid()}", approver, progress), plainly)
+        return conduct(attempt_of(plan, ledger, f"process {os.getpid()}", approver, progress), plainly)
 
 
 def _by_prefect(
-    workspace: Workspace, store: Looked, overrides: dict[str, str], approver: str | None, progress: Tell
+    plan: Plan, ledger: Ledger, store: Looked, overrides: dict[str, str], approver: str | None, progress: Tell
 ) -> str:
     from blockveil.flows.runs.release_flow import release_planned
 
     try:
-        state: Any = release_planned(workspace, store, overrides, approver, progress)
+        state: Any = release_planned(plan, ledger, store, overrides, approver, progress)
     except Exception as error:
         # What a release itself meets comes as a state; here Prefect could not run or record it.
         from blockveil.flows.service import named_server
@@ -150,16 +152,17 @@ def _by_prefect(
     return str(state.message)
 
 
-def _tell_result(workspace: Workspace, message: str, as_json: bool, seconds: dict[str, float] | None = None) -> None:
+def _tell_result(
+    plan: Plan, ledger: Ledger, message: str, as_json: bool, seconds: dict[str, float] | None = None
+) -> None:
     from blockveil.pipeline.releases.publishing import find_published
     from blockveil.pipeline.releases.uploading import destination_of
     from blockveil.pipeline.report import error_lines, report_path
 
-    plan = workspace.plan
-    published = find_published(workspace.root, plan.release_id)
+    published = find_published(plan.loaded.output_root, plan.release_id)
     if published is None:
         raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
-    status, charge = workspace.budget(), workspace.ledger.find(plan.release_id)
+    status, charge = ledger.budget(plan.config.release.account), ledger.find(plan.release_id)
     rows = [("Result", message)]
     rows += [("Warning", charge.warning)] if charge is not None and charge.warning is not None else []
     rows += error_lines(published.path)
@@ -186,17 +189,17 @@ def demo() -> None:
     loaded = read_config(_demo_config())
     if quickstart.write_records(quickstart.SOURCE, loaded.store_path):
         say(f"Records written to {loaded.store_path}")
-    workspace = Workspace.planned(loaded, parse_date(None))
-    made, ledger = workspace.plan, workspace.ledger
-    if budgets.granted(made, ledger) is None:
+    ledger = Ledger(loaded.ledger_url)
+    plan = plan_begun(loaded, parse_date(None), ledger)
+    if budgets.granted(plan, ledger) is None:
         lost_ledger.check_grant(loaded, ledger, after_loss=None)
         account, unit = loaded.config.release.account, loaded.config.privacy.unit
-        ledger.set_budget(account, DEMO_BUDGET["epsilon"], DEMO_BUDGET["delta"], made.neighbours, unit)
+        ledger.set_budget(account, DEMO_BUDGET["epsilon"], DEMO_BUDGET["delta"], plan.neighbours, unit)
         say(f"Budget granted: epsilon {DEMO_BUDGET['epsilon']:g} at delta {DEMO_BUDGET['delta']:g}")
     alone = not is_installed("prefect")
     if alone:
         say("Prefect is not installed: the same steps run in this process")
-    _release(workspace, {}, no_prefect=alone)
+    _release(plan, ledger, {}, no_prefect=alone)
 
 
 def _demo_config() -> Path:

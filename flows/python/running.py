@@ -18,11 +18,14 @@ from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.base.errors import BlockveilError, LedgerError
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, effort, signed_approval, summary
 from blockveil.pipeline.plan.approval import NotApproved
+from blockveil.pipeline.plan.begun_plans import plan_begun
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.order import plainly
 from blockveil.pipeline.releases.publishing import find_published
-from blockveil.pipeline.releases.workspace import Workspace
 
 Progress = Callable[[str, float | None], object]
 """Receives a stage in words, and which share of it is done where that is known."""
@@ -80,36 +83,31 @@ def run(
     """
     # A config that is given as tables is the caller's own; a file is reviewed, and changed where it is reviewed.
     loaded, approver = config_of(config, tables, allowed.RELEASE), person(approve)
-    workspace = Workspace.planned(loaded, day_of(date))
-    store = look(workspace.plan.loaded)
-    for sentence in _against(workspace):
+    ledger = Ledger(loaded.ledger_url)
+    plan = plan_begun(loaded, day_of(date), ledger)
+    store = look(loaded)
+    for sentence in _against(plan):
         warnings.warn(sentence, PromiseWarning, stacklevel=2)
-    question = budgets.approval_needed(workspace.plan, workspace.ledger)
+    question = budgets.approval_needed(plan, ledger)
     if question is not None:
-        approver = signed_approval.approver(workspace.plan, workspace.ledger, approver, question)
+        approver = signed_approval.approver(plan, ledger, approver, question)
         if approver is None:
             raise NotApproved.because(question.text, "Let who may decide call it with approve=NAME")
     tell = _quiet if progress is None else _telling(progress)
     with _signals():
         if prefect:
-            _by_prefect(workspace, store, approver, tell)
+            _by_prefect(plan, ledger, store, approver, tell)
         else:
-            conduct(_attempt(workspace, approver if question is not None else None, tell), plainly)
-    return _released(workspace)
+            conduct(attempt_of(plan, ledger, f"process {os.getpid()}", approver if question else None, tell), plainly)
+    return _released(plan, ledger)
 
 
-def _against(workspace: Workspace) -> list[str]:
-    clear = [f"The cluster is {effort.IN_CLEAR}"] if workspace.plan.config.in_clear else []
-    return [*clear, *summary.warnings(workspace.plan)]
+def _against(plan: Plan) -> list[str]:
+    clear = [f"The cluster is {effort.IN_CLEAR}"] if plan.config.in_clear else []
+    return [*clear, *summary.warnings(plan)]
 
 
-def _attempt(workspace: Workspace, approver: str | None, tell: Callable[[str, float | None], None]) -> Any:
-    return attempt_of(workspace, f"process {os.getpid()}", approver, tell)
-
-
-def _by_prefect(
-    workspace: Workspace, store: Looked, approver: str | None, tell: Callable[[str, float | None], None]
-) -> None:
+def _by_prefect(plan: Plan, ledger: Ledger, store: Looked, approver: str | None, tell: Tell) -> None:
     from blockveil.flows.service import server
 
     tell("starting Prefect", None)
@@ -117,7 +115,7 @@ def _by_prefect(
         from blockveil.flows.runs.release_flow import release_planned
 
         try:
-            state: Any = release_planned(workspace, store, {}, approver, tell)
+            state: Any = release_planned(plan, ledger, store, {}, approver, tell)
         except Exception as error:
             # What a release itself meets comes as a state; here Prefect could not run or record it.
             from blockveil.flows.service import named_server
@@ -128,9 +126,8 @@ def _by_prefect(
             state.result(raise_on_failure=True, _sync=True)
 
 
-def _released(workspace: Workspace) -> Release:
-    plan = workspace.plan
-    published, charge = find_published(workspace.root, plan.release_id), workspace.ledger.find(plan.release_id)
+def _released(plan: Plan, ledger: Ledger) -> Release:
+    published, charge = find_published(plan.loaded.output_root, plan.release_id), ledger.find(plan.release_id)
     if published is None:
         raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
     if charge is not None and charge.warning is not None:
@@ -143,7 +140,7 @@ def _signals() -> AbstractContextManager[None]:
     return stopping.by_exception() if threading.current_thread() is threading.main_thread() else nullcontext()
 
 
-def _telling(progress: Progress) -> Callable[[str, float | None], None]:
+def _telling(progress: Progress) -> Tell:
     def tell(stage: str, share: float | None) -> None:
         progress(stage, share)
 

@@ -15,9 +15,10 @@ from pydantic import Field, StringConstraints
 
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.base.printable import one_line
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, signed_approval
 from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
-from blockveil.pipeline.releases.workspace import Workspace
+from blockveil.pipeline.plan.planning import Plan
 
 WAIT_HOURS = 72
 """How long a run waits for a person; nothing is held meanwhile."""
@@ -34,7 +35,7 @@ class Approval(RunInput):
     ]
 
 
-def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
+def ask(steps: Steps, plan: Plan, ledger: Ledger, given: str | None) -> str | None:
     """Let the run go on once a person has approved; who that was, or None where nobody had to.
 
     The run is suspended: its process ends and nothing is held. When a person resumes it, it starts again, plans
@@ -44,8 +45,8 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     ----------
     steps
         The steps of the run.
-    workspace
-        Plan and ledger of the release.
+    plan, ledger
+        The release, and the ledger that its config names.
     given
         Who has approved already, on the command line; None where nobody has.
 
@@ -54,17 +55,17 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     Stopped
         It was refused, or this run cannot wait.
     """
-    if workspace.plan.config.approval is None:
+    if plan.config.approval is None:
         return None
-    question = steps.run("ask for approval", lambda: budgets.approval_needed(workspace.plan, workspace.ledger))
+    question = steps.run("ask for approval", lambda: budgets.approval_needed(plan, ledger))
     if question is None:
         return None
-    signed = workspace.plan.config.approval.require_signature
-    by = steps.run("look for a signature", lambda: _signer(workspace, question)) if signed else given
+    signed = plan.config.approval.require_signature
+    by = steps.run("look for a signature", lambda: _signer(plan, ledger, question)) if signed else given
     if by is not None:
         return by
     if runtime.deployment.id is None:
-        remedy = signed_approval.remedy(workspace.plan) if signed else "Give --approve NAME"
+        remedy = signed_approval.remedy(plan) if signed else "Give --approve NAME"
         raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", remedy))
     get_run_logger().warning("%s Waiting for up to %d hours.", question.text, WAIT_HOURS)
     answer: Any = None
@@ -81,27 +82,27 @@ def ask(steps: Steps, workspace: Workspace, given: str | None) -> str | None:
     if failure is not None:
         raise Stopped(_refused(*_unusable(failure)))
     decided_by = one_line(answer.name)
-    get_run_logger().info("%s: decision %r by %r", workspace.plan.release_id, answer.decision, decided_by)
+    get_run_logger().info("%s: decision %r by %r", plan.release_id, answer.decision, decided_by)
     if answer.decision != "approve":
-        raise Stopped(_refused(*_by_a_person(workspace, answer)))
+        raise Stopped(_refused(*_by_a_person(plan, answer)))
     if signed:  # whoever resumes the run has the shared password alone
-        return steps.run("look for a signature", lambda: _found(workspace, question))
+        return steps.run("look for a signature", lambda: _found(plan, ledger, question))
     return decided_by
 
 
-def _signer(workspace: Workspace, question: ApprovalRequest) -> str | None:
+def _signer(plan: Plan, ledger: Ledger, question: ApprovalRequest) -> str | None:
     """Name of the officer who has signed already, or None; a signature does not outdo a refusal of this run."""
     answer = _answered(question)
     if answer is not None and answer.decision != "approve":
-        raise NotApproved.because(*_by_a_person(workspace, answer))
+        raise NotApproved.because(*_by_a_person(plan, answer))
     try:
-        return _found(workspace, question)
+        return _found(plan, ledger, question)
     except NotApproved:
         return None
 
 
-def _found(workspace: Workspace, question: ApprovalRequest) -> str:
-    return signed_approval.found(workspace.plan, workspace.ledger, question).name
+def _found(plan: Plan, ledger: Ledger, question: ApprovalRequest) -> str:
+    return signed_approval.found(plan, ledger, question).name
 
 
 def _asked(question: ApprovalRequest) -> tuple[str, Any]:
@@ -139,8 +140,8 @@ def _unusable(why: str) -> tuple[str, str]:
     return f"The server has no decision for this run that can be read ({why})", "Run it again to ask anew"
 
 
-def _by_a_person(workspace: Workspace, answer: Approval) -> tuple[str, str]:
-    return f"{workspace.plan.release_id} was refused by {one_line(answer.name)}", "Run it again to ask anew"
+def _by_a_person(plan: Plan, answer: Approval) -> tuple[str, str]:
+    return f"{plan.release_id} was refused by {one_line(answer.name)}", "Run it again to ask anew"
 
 
 def _refused(what: str, remedy: str) -> Any:

@@ -28,12 +28,12 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from blockveil.flows.runs.pace import duration, pace
 from blockveil.pipeline.accuracy.plan_page import plan_page
 from blockveil.pipeline.data.preview import Looked
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets, effort
 from blockveil.pipeline.plan.mechanisms_compared import compared_rows
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.training_steps import StepsSoFar
-from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import Report, markdown, markup, training_curve
 from blockveil.pipeline.report.report_sections import every
 
@@ -67,20 +67,20 @@ def _optional(show: Callable[Arguments, Result]) -> Callable[Arguments, Result |
     return tried
 
 
-def show_plan(workspace: Workspace, store: Looked | None) -> None:
+def show_plan(plan: Plan, ledger: Ledger, store: Looked | None) -> None:
     """Show cost and expected error before anything is spent.
 
     Parameters
     ----------
-    workspace
+    plan, ledger
         The plan, and the ledger that would pay.
     store
         What the store says of its records; None where it was not looked at.
     """
-    release_id = workspace.plan.release_id
+    release_id = plan.release_id
     _tag_run(release_id)
     _link_site(release_id)
-    page = plan_page(workspace.plan, budgets.price(workspace.plan, workspace.ledger), store)
+    page = plan_page(plan, budgets.price(plan, ledger), store)
     for what, sentence in page.rows:
         if what == "Warning":
             get_run_logger().warning("%s: %s", release_id, sentence)

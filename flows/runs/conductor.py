@@ -7,24 +7,26 @@ from functools import partial
 
 from blockveil.flows.cluster.computing import open_compute
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.approved import with_approver
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.releases.charged_steps import Outcome
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.night import Attempt, walk
 from blockveil.pipeline.releases.order import StepRunner
 from blockveil.pipeline.releases.training_steps import Hear, unheard
-from blockveil.pipeline.releases.workspace import Outcome, Workspace
 from blockveil.pipeline.report import Report, make_report
 
 
-def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell, hear: Hear = unheard) -> Attempt:
+def attempt_of(plan: Plan, ledger: Ledger, who: str, approver: str | None, tell: Tell, hear: Hear = unheard) -> Attempt:
     """One try to make a release, on the cluster of its config, which is open for the measurement alone.
 
     Work for which workers would take longer to start is done by threads of this process.
 
     Parameters
     ----------
-    workspace
-        Ledger, keys and output of the release.
+    plan, ledger
+        The release, and the ledger that its config names.
     who
         Name of the process or run, for the ledger's record.
     approver
@@ -34,8 +36,8 @@ def attempt_of(workspace: Workspace, who: str, approver: str | None, tell: Tell,
     hear
         Receives what is public of the steps of a training so far.
     """
-    compute = partial(open_compute, workspace.plan.loaded, workspace.plan.effort.here)
-    return Attempt(workspace, with_approver(who, approver), compute, tell, hear)
+    compute = partial(open_compute, plan.loaded, plan.effort.here)
+    return Attempt(plan, ledger, with_approver(who, approver), compute, tell, hear)
 
 
 def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] = lambda made: None) -> str:
@@ -60,7 +62,7 @@ def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] 
     def report() -> None:
         attempt.tell("writing the report")
         try:
-            made = make_report(attempt.workspace, outcome)
+            made = make_report(attempt.plan, attempt.books.ledger, outcome)
         except StoreError as error:
             failure = type(error)(
                 f"{outcome.release_id} is released, without a report. {error.value}", error.rule, error.remedy

@@ -20,8 +20,9 @@ from blockveil.pipeline.config.ingest_file import LoadedIngest, load_ingest
 from blockveil.pipeline.data.ingest import ingest_run
 from blockveil.pipeline.data.ingest.arrivals import up_to
 from blockveil.pipeline.data.ingest.source_rows import Source, Tell
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets
-from blockveil.pipeline.releases.workspace import Workspace
+from blockveil.pipeline.plan.planning import Plan
 
 
 @flow(name="ingest", flow_run_name="{config}", persist_result=False, log_prints=False, retries=0)
@@ -69,7 +70,7 @@ def _look(loaded: LoadedIngest, night: date | None) -> Source:
     return ingest_run.look(loaded, before=None if before is None else min(before, logical_date.today()))
 
 
-def begin_night(steps: Steps, workspace: Workspace) -> None:
+def begin_night(steps: Steps, plan: Plan, ledger: Ledger) -> None:
     """Bring in the records of a night whose schedule names an ingest, unless an attempt before has charged for it.
 
     A night that was begun is finished on the records with which it began.
@@ -84,11 +85,11 @@ def begin_night(steps: Steps, workspace: Workspace) -> None:
     if not isinstance(night, NightSection) or night.ingest is None:
         return
     name = night.ingest
-    if steps.run("look for a charge", lambda: budgets.has_charge(workspace.plan, workspace.ledger)):
+    if steps.run("look for a charge", lambda: budgets.has_charge(plan, ledger)):
         return
     after = steps.on_failure
     steps.on_failure = "Nothing was spent. No store was made, and one that grows is as it was."
-    get_run_logger().info("%s", make_store(steps, name, workspace.plan.logical_date))
+    get_run_logger().info("%s", make_store(steps, name, plan.logical_date))
     steps.on_failure = after
 
 

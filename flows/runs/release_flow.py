@@ -19,9 +19,11 @@ from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.data.preview import Looked, look
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.begun_plans import plan_begun
+from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import charged_steps, lineage
 from blockveil.pipeline.releases.compute import Tell
-from blockveil.pipeline.releases.workspace import Workspace
 
 run_log.show(lineage.__name__)
 run_log.show(charged_steps.__name__)
@@ -82,8 +84,8 @@ def release(
     """
     steps = Steps()
     try:
-        workspace, late = steps.run("plan", lambda: _plan(release, mode, logical_date, overrides))
-        night_id = workspace.plan.release_id
+        plan, ledger, late = steps.run("plan", lambda: _plan(release, mode, logical_date, overrides))
+        night_id = plan.release_id
         if late is not None:
             return Completed(
                 name="Skipped",
@@ -92,20 +94,20 @@ def release(
             )
         if mode == "dry-run":
             return Completed(message=f"Dry run of {night_id}: nothing was read, charged or released.")
-        return _release(steps, workspace)
+        return _release(steps, plan, ledger)
     except Stopped as stopped:
         return stopped.state
 
 
 def release_planned(
-    workspace: Workspace, store: Looked | None, overrides: dict[str, str], approver: str | None, heard: Tell
+    plan: Plan, ledger: Ledger, store: Looked | None, overrides: dict[str, str], approver: str | None, heard: Tell
 ) -> State[Any]:
     """Release what this process has planned, as a run of the same flow; the run's final state.
 
     Parameters
     ----------
-    workspace
-        Plan, ledger, keys and output of the release.
+    plan, ledger
+        The release, and the ledger that its config names.
     store
         What the store says of its records, where it was looked at.
     overrides
@@ -120,39 +122,41 @@ def release_planned(
         del release, mode, logical_date, overrides  # for the run's page: the plan has been made of them
         steps = Steps()
         try:
-            steps.run("plan", lambda: artifacts.show_plan(workspace, store))
-            return _release(steps, workspace, approver, heard)
+            steps.run("plan", lambda: artifacts.show_plan(plan, ledger, store))
+            return _release(steps, plan, ledger, approver, heard)
         except Stopped as stopped:
             return stopped.state
 
-    plan = workspace.plan
     return _as_flow(planned)(plan.loaded.path.stem, "release", plan.logical_date, overrides, return_state=True)
 
 
-def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) -> tuple[Workspace, str | None]:
+def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) -> tuple[Plan, Ledger, str | None]:
     """The planned release, and why it comes too late where it does."""
     here = deployed.of_run()
     loaded = resolve(name, overrides, allowed.RELEASE if mode == "release" else allowed.DRY_RUN)
-    workspace = Workspace.planned(loaded, day or night_of_run())
+    ledger = Ledger(loaded.ledger_url)
+    plan = plan_begun(loaded, day or night_of_run(), ledger)
     # An override may name any place, and what is there must not show to whoever fills in a form.
     elsewhere = any(key.partition(".")[0] == "data" for key in overrides)
-    artifacts.show_plan(workspace, None if elsewhere else look(loaded))
+    artifacts.show_plan(plan, ledger, None if elsewhere else look(loaded))
     late = None if here is None or day is not None else here.missed(datetime.now(UTC))
-    if mode == "release" and workspace.plan.charged:
+    if mode == "release" and plan.charged:
         late = None  # what an earlier attempt began is finished, however late: it costs nothing more
-    return workspace, late
+    return plan, ledger, late
 
 
-def _release(steps: Steps, workspace: Workspace, given: str | None = None, heard: Tell | None = None) -> State[Any]:
+def _release(
+    steps: Steps, plan: Plan, ledger: Ledger, given: str | None = None, heard: Tell | None = None
+) -> State[Any]:
     """Release once a person has approved, where one must, and once it is this run's turn."""
-    approver = approvals.ask(steps, workspace, given)
-    with turns.of_dataset(steps, workspace.plan.config.release.dataset):
+    approver = approvals.ask(steps, plan, ledger, given)
+    with turns.of_dataset(steps, plan.config.release.dataset):
         # Others may have spent while this run waited for its turn: what they have left decides.
-        approver = approver or approvals.ask(steps, workspace, given)
-        begin_night(steps, workspace)
-        release_id = workspace.plan.release_id
+        approver = approver or approvals.ask(steps, plan, ledger, given)
+        begin_night(steps, plan, ledger)
+        release_id = plan.release_id
         tell = artifacts.Teller(release_id, heard=heard)
-        attempt = attempt_of(workspace, str(runtime.flow_run.id), approver, tell, artifacts.show_training)
+        attempt = attempt_of(plan, ledger, str(runtime.flow_run.id), approver, tell, artifacts.show_training)
         steps.on_failure, steps.abandon = "Nothing was spent.", attempt.abandon
         message = conduct(attempt, steps.run, lambda made: artifacts.show_report(release_id, made))
         tell.done()

@@ -4,6 +4,7 @@ The README of this folder says what goes in, what comes out, and which rule hold
 
 * :mod:`.aged_measurement`: The measurement of a night of a series that weighs records by age: read with results of
   earlier nights, and kept
+* :mod:`.books`: What a night is booked in: the ledger, and the key store of its config
 * :mod:`.catch_up`: Which nights are due although their time has passed
 * :mod:`.charged_steps`: The steps of a night as plain functions: reserve, measure, publish, seal, or abandon
 * :mod:`.compute`: What a release needs from whatever runs its graph
@@ -41,5 +42,4 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.uploading`: Whether and with which credentials the releases of a config are sent to an object store, and
   what was sent before
 * :mod:`.withdrawing`: A release that proved wrong is withdrawn: in the ledger first, then wherever readers find it
-* :mod:`.workspace`: What a release works with: its budget, keys and output
 """

@@ -12,12 +12,13 @@ import hashlib
 import hmac
 import logging
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import KeyLost, StoreError
-from blockveil.pipeline.data.datasets import open_records
+from blockveil.pipeline.data.datasets import Dataset, open_records
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan import signed_approval
@@ -26,27 +27,65 @@ from blockveil.pipeline.plan.vetting import require_allowed
 from blockveil.pipeline.questions.stepwise import course_of
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, uploading
 from blockveil.pipeline.releases.aged_measurement import AgedMeasurement
+from blockveil.pipeline.releases.books import Books
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.contents import LedgerDigests
-from blockveil.pipeline.releases.growing import growth_of, result_digest
+from blockveil.pipeline.releases.growing import Growth, growth_of, result_digest
 from blockveil.pipeline.releases.keys import SECRET_BYTES
 from blockveil.pipeline.releases.learning_stages import StagedMeasurement
 from blockveil.pipeline.releases.measurement import Measurement, PlainMeasurement
 from blockveil.pipeline.releases.publishable import require_publishable
 from blockveil.pipeline.releases.publishing import Published, Staged
+from blockveil.pipeline.releases.signing import signer
 from blockveil.pipeline.releases.training_steps import Hear, StepwiseMeasurement, unheard
-from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace, resumed_from, standing
 
 _log = logging.getLogger(__name__)
 
 
-def reserve(workspace: Workspace, attempt: str) -> Reservation:
+@dataclass(frozen=True, eq=False)
+class Reservation:
+    """A held or committed charge and the data it is for.
+
+    Attributes
+    ----------
+    charge
+        The ledger's charge.
+    dataset
+        The opened records.
+    resumed
+        What an earlier attempt had reached, in words, or None for a new charge.
+    published
+        The release that an earlier attempt published, or None.
+    growth
+        Of a night that shares a charge, what it needs of the nights before it.
+    """
+
+    charge: Charge
+    dataset: Dataset
+    resumed: str | None
+    published: Published | None
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished release: public facts only."""
+
+    release_id: str
+    path: Path
+    pointer: Path
+    output_digest: str
+    charge_id: str
+    resumed: str | None
+
+
+def reserve(plan: Plan, books: Books, attempt: str) -> Reservation:
     """Open the data, fingerprint it and hold the budget.
 
     Parameters
     ----------
-    workspace
-        Ledger, keys and output of the release.
+    plan, books
+        The release, as its ledger has it, and its ledger and keys.
     attempt
         Name of this attempt, for the ledger's record.
 
@@ -57,24 +96,24 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
         or does not fit, the budget does not hold the charge, the release exists with other data or config, or the
         ledger has forgotten one. Nothing is spent then.
     """
-    plan = workspace.plan
+    ledger, root = books.ledger, plan.loaded.output_root
     require_allowed(plan.loaded)
-    publishing.sweep_staging(workspace.root, plan.release_id)
-    lost_ledger.require_none(plan.loaded, workspace.ledger)
-    paid_bounds.require_paid(plan.loaded, workspace.ledger)
-    reserved = standing(workspace)
-    contents = LedgerDigests.of(workspace.ledger, workspace.keys)  # before the records: an erasure is then seen
+    publishing.sweep_staging(root, plan.release_id)
+    lost_ledger.require_none(plan.loaded, ledger)
+    paid_bounds.require_paid(plan.loaded, ledger)
+    reserved = books.standing(plan.release_id)
+    contents = LedgerDigests.of(ledger, books.keys)  # before the records: an erasure is then seen
     _enter(plan, begun=reserved is not None)
     dataset = contents.as_charged(open_records(plan.loaded), reserved)
-    workspace.expire()
+    books.expire(plan.release_id)
     growth = None
     if plan.series is not None:
-        growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, dataset, contents)
+        growth = growth_of(plan, plan.series, ledger, root, dataset, contents)
         dataset = growth.dataset
     fingerprint = growth.fingerprint if growth else contents.fingerprint(dataset, reserved)
     spec = plan.spec(fingerprint, growth.history if growth else None, dataset.part)
-    uploading.require_places(plan.loaded, workspace.root, plan.release_id)
-    charge = workspace.ledger.reserve(
+    uploading.require_places(plan.loaded, root, plan.release_id)
+    charge = ledger.reserve(
         ChargeRequest(
             release_id=plan.release_id,
             dataset=plan.config.release.account,
@@ -84,7 +123,7 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
             neighbours=plan.neighbours,
             unit=plan.config.privacy.unit,
             attempt=attempt,
-            approval=signed_approval.required(plan, workspace.ledger, dataset.stated),
+            approval=signed_approval.required(plan, ledger, dataset.stated),
             records=dataset.stated,
             night=growth.night if growth else None,
             part=dataset.part,
@@ -95,15 +134,26 @@ def reserve(workspace: Workspace, attempt: str) -> Reservation:
     if charge.warning is not None:
         _log.warning("%s: %s", plan.release_id, charge.warning)
     try:
-        published = uploading.find_published(plan.loaded, workspace.root, plan.release_id, charge.charge_id)
+        published = uploading.find_published(plan.loaded, root, plan.release_id, charge.charge_id)
         if published is None:
             contents.require_whole(reserved)
     except BaseException as error:
         # Another ledger paid for what is published, or it is damaged: nothing may be drawn beside it.
         with suppress(Exception):  # the first failure is the one to show
-            workspace.ledger.void_if_reserved(charge.charge_id, type(error).__name__)
+            ledger.void_if_reserved(charge.charge_id, type(error).__name__)
         raise
-    return Reservation(charge, dataset, None if charge.is_new else resumed_from(charge, published), published, growth)
+    return Reservation(charge, dataset, None if charge.is_new else _resumed_from(charge, published), published, growth)
+
+
+def _resumed_from(charge: Charge, published: Published | None) -> str:
+    """What an earlier attempt at a release had reached, in words."""
+    if charge.state == "RELEASED":
+        return "this release is complete already; nothing was computed, drawn or charged again"
+    if published is not None:
+        return "an earlier attempt had published this release; only the ledger entry was missing"
+    if charge.state == "COMMITTED":
+        return "an earlier attempt had committed the charge; the same noise is drawn again at no further cost"
+    return "an earlier attempt had reserved the budget; nothing had been drawn"
 
 
 def _enter(plan: Plan, *, begun: bool) -> None:
@@ -118,16 +168,16 @@ def _enter(plan: Plan, *, begun: bool) -> None:
 
 
 def measure(
-    workspace: Workspace, reservation: Reservation, compute: Compute, tell: Tell, hear: Hear = unheard
+    plan: Plan, books: Books, reservation: Reservation, compute: Compute, tell: Tell, hear: Hear = unheard
 ) -> Staged:
     """Compute the exact sum, commit the charge, draw the noise and stage the release.
 
     Parameters
     ----------
-    workspace, reservation
-        The release and its charge.
+    plan, books, reservation
+        The release, its ledger and keys, and its charge.
     compute
-        Runs the graph.
+        Runs the graphs.
     tell
         Receives progress in the user's words.
     hear
@@ -138,17 +188,17 @@ def measure(
     BlockveilError
         Bad data or a lost cluster before the commit (nothing drawn), or a failure after it (a re-run resumes).
     """
-    plan, dataset, handle = workspace.plan, reservation.dataset, reservation.charge.charge_id
+    dataset, handle = reservation.dataset, reservation.charge.charge_id
     if reservation.charge.state == "RESERVED":
         require_publishable(plan, reservation.charge, dataset)
     measurement = _measurement(plan, reservation, compute, tell, hear)
     measurement.exact()
     dataset.check_unchanged()  # the sum must be of the data that the charge is for
-    charge, key = _commit(workspace, reservation, tell)
+    charge, key = _commit(books, reservation.charge, tell)
     with ExitStack() as installed:
         installed.callback(compute.forget, handle)
         measurement.draw(key)
-        with workspace.draft(charge) as draft:
+        with publishing.draft(plan.loaded.output_root, plan.release_id, handle, signer(plan.loaded)) as draft:
             small = measurement.close(draft)
             # The part of a worker that died after the commit is read again. Of other records, the release would mix
             # two states of a record, and could count one twice: the sensitivity is that of a single state.
@@ -171,28 +221,28 @@ def _measurement(plan: Plan, reservation: Reservation, compute: Compute, tell: T
     return PlainMeasurement(plan, dataset, handle, compute, tell)
 
 
-def _commit(workspace: Workspace, reservation: Reservation, tell: Tell) -> tuple[Charge, NoiseKey]:
+def _commit(books: Books, reserved: Charge, tell: Tell) -> tuple[Charge, NoiseKey]:
     """Make the key, then make the charge irrevocable; only the holder of the committed key may go on."""
     tell("committing the charge", None)
-    charge_id, state = reservation.charge.charge_id, reservation.charge.state
+    charge_id, state = reserved.charge_id, reserved.state
     if state == "RESERVED":
-        secret: bytes | None = workspace.keys.create(charge_id)
+        secret: bytes | None = books.keys.create(charge_id)
     else:
-        secret = workspace.keys.read(charge_id)
+        secret = books.keys.read(charge_id)
     if secret is None:
-        raise _lost(workspace.plan.release_id)
+        raise _lost(reserved.release_id)
     if len(secret) != SECRET_BYTES:  # of a key store of another package: noise under it could be guessed
         raise StoreError(
             f"The key store gave a noise key of {len(secret)} bytes",
             f"It has {SECRET_BYTES}, of the operating system's randomness",
             "Ask who maintains the package of the key store, or name a folder in output.keys",
         )
-    charge = workspace.ledger.commit(charge_id, key_check=_check_value(secret))
+    charge = books.ledger.commit(charge_id, key_check=_check_value(secret))
     if charge.key_check != _check_value(secret):
         if state == "RESERVED":
             # Another attempt committed, published and destroyed its key; ours was never used.
-            workspace.keys.destroy(charge_id)
-        raise _lost(workspace.plan.release_id)
+            books.keys.destroy(charge_id)
+        raise _lost(reserved.release_id)
     return charge, NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest))
 
 
@@ -210,21 +260,21 @@ def _lost(release_id: str) -> KeyLost:
     )
 
 
-def publish(workspace: Workspace, staged: Staged) -> Published:
+def publish(plan: Plan, staged: Staged) -> Published:
     """Make the staged release visible at once; the same bits may be published again without effect."""
-    return publishing.publish(workspace.root, workspace.plan.release_id, staged)
+    return publishing.publish(plan.loaded.output_root, plan.release_id, staged)
 
 
-def seal(workspace: Workspace, reservation: Reservation, published: Published) -> Outcome:
+def seal(books: Books, reservation: Reservation, published: Published) -> Outcome:
     """Destroy the key, and mark the charge as released."""
-    charge_id = reservation.charge.charge_id
-    publishing.sweep_staging(workspace.root, workspace.plan.release_id)
-    workspace.keys.destroy(charge_id)
+    charge_id, release_id = reservation.charge.charge_id, reservation.charge.release_id
+    publishing.sweep_staging(books.loaded.output_root, release_id)
+    books.keys.destroy(charge_id)
     result = result_digest(published.path) if reservation.growth else None
-    workspace.ledger.released(charge_id, published.output_digest, published.path.name, result)
-    lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
+    books.ledger.released(charge_id, published.output_digest, published.path.name, result)
+    lineage.tell(books.loaded, books.ledger, reservation.charge)
     return Outcome(
-        workspace.plan.release_id,
+        release_id,
         published.path,
         published.pointer,
         published.output_digest,
@@ -233,15 +283,15 @@ def seal(workspace: Workspace, reservation: Reservation, published: Published) -
     )
 
 
-def abandon(workspace: Workspace, reservation: Reservation, reason: str) -> bool:
+def abandon(books: Books, reservation: Reservation, reason: str) -> bool:
     """After a failure: give the budget back if nothing was drawn.
 
     Returns
     -------
     True if the charge is void, False if it is committed and stands.
     """
-    voided = workspace.ledger.void_if_reserved(reservation.charge.charge_id, reason)
+    voided = books.ledger.void_if_reserved(reservation.charge.charge_id, reason)
     if voided:
-        workspace.keys.destroy(reservation.charge.charge_id)
-    lineage.tell(workspace.plan.loaded, workspace.ledger, reservation.charge)
+        books.keys.destroy(reservation.charge.charge_id)
+    lineage.tell(books.loaded, books.ledger, reservation.charge)
     return voided

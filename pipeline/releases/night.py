@@ -17,14 +17,16 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from blockveil.pipeline.base import interrupts
-from blockveil.pipeline.ledger import State
+from blockveil.pipeline.ledger import Ledger, State
+from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import charged_steps, uploading
+from blockveil.pipeline.releases.books import Books
+from blockveil.pipeline.releases.charged_steps import Outcome, Reservation
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
 from blockveil.pipeline.releases.training_steps import Hear, unheard
-from blockveil.pipeline.releases.workspace import Outcome, Reservation, Workspace
 
 
 class Attempt:
@@ -35,8 +37,8 @@ class Attempt:
 
     Parameters
     ----------
-    workspace
-        Ledger, keys and output of the release.
+    plan, ledger
+        The release, and the ledger that its config names.
     name
         Name of this attempt, for the ledger's record.
     compute
@@ -49,13 +51,14 @@ class Attempt:
 
     def __init__(
         self,
-        workspace: Workspace,
+        plan: Plan,
+        ledger: Ledger,
         name: str,
         compute: Callable[[], AbstractContextManager[Compute]],
         tell: Tell,
         hear: Hear = unheard,
     ) -> None:
-        self.workspace = workspace
+        self.plan, self.books = plan, Books(plan.loaded, ledger)
         self._name, self._compute, self._tell, self._hear = name, compute, tell, hear
         self._reservation: Reservation | None = None
         self._staged: Staged | None = None
@@ -66,7 +69,7 @@ class Attempt:
     def reserve(self) -> None:
         """Hold the budget; as :func:`.charged_steps.reserve`."""
         self._tell("reserving the budget", None)
-        self._reservation = charged_steps.reserve(self.workspace, self._name)
+        self._reservation = charged_steps.reserve(self.plan, self.books, self._name)
         self._published = self._reservation.published
         if self._reservation.resumed:
             self._tell(self._reservation.resumed, None)
@@ -75,27 +78,31 @@ class Attempt:
         """Whether neither this attempt nor an earlier one has published the release."""
         return self._published is None
 
+    def is_sent(self) -> bool:
+        """Whether readers find its releases in an object store."""
+        return self.plan.config.output.upload is not None
+
     def measure(self) -> None:
         """Compute, commit, draw and stage; as :func:`.charged_steps.measure`. May be tried again."""
         self._tell("starting workers", None)
         with self._compute() as compute:
             self._staged = charged_steps.measure(
-                self.workspace, _reached(self._reservation), compute, self._tell, self._hear
+                self.plan, self.books, _reached(self._reservation), compute, self._tell, self._hear
             )
 
     def publish(self) -> None:
         """Make the release visible; as :func:`.charged_steps.publish`."""
         self._tell("publishing", None)
-        self._published = charged_steps.publish(self.workspace, _reached(self._staged))
+        self._published = charged_steps.publish(self.plan, _reached(self._staged))
 
     def upload(self) -> None:
         """Send what this or an earlier attempt published; as :func:`.uploading.send`. May be tried again."""
-        uploading.send(self.workspace.plan.loaded, _reached(self._published), self._tell)
+        uploading.send(self.plan.loaded, _reached(self._published), self._tell)
 
     def seal(self) -> None:
         """Mark the charge of what this or an earlier attempt published as released; as :func:`.charged_steps.seal`."""
         self._tell("sealing", None)
-        self._outcome = charged_steps.seal(self.workspace, _reached(self._reservation), _reached(self._published))
+        self._outcome = charged_steps.seal(self.books, _reached(self._reservation), _reached(self._published))
         self._settled = True
 
     @property
@@ -118,7 +125,7 @@ class Attempt:
             self._give_back_unseen(reason)
             voided = None
         else:
-            voided = charged_steps.abandon(self.workspace, self._reservation, reason)
+            voided = charged_steps.abandon(self.books, self._reservation, reason)
         self._settled = True
         return voided
 
@@ -135,8 +142,8 @@ class Attempt:
 
     def _give_back_unseen(self, reason: str) -> None:
         """Give back what this attempt reserved if it ended between the ledger's entry and the answer."""
-        ledger = self.workspace.ledger
-        for entry in ledger.history(release_id=self.workspace.plan.release_id):
+        ledger = self.books.ledger
+        for entry in ledger.history(release_id=self.plan.release_id):
             if entry.kind == State.RESERVED and entry.payload["attempt"] == self._name:
                 ledger.void_if_reserved(str(entry.charge_id), reason)
 
@@ -151,7 +158,7 @@ ORDER: tuple[OrderedStep[Attempt], ...] = (
     OrderedStep("reserve budget", Attempt.reserve),
     OrderedStep("measure and add noise", Attempt.measure, retries=2, due=Attempt.is_unpublished),
     OrderedStep("publish", Attempt.publish, due=Attempt.is_unpublished),
-    OrderedStep("upload", Attempt.upload, retries=2, due=lambda attempt: attempt.workspace.is_sent),
+    OrderedStep("upload", Attempt.upload, retries=2, due=Attempt.is_sent),
     OrderedStep("seal", Attempt.seal),
 )
 """The steps of a release, whoever runs them."""
@@ -191,4 +198,5 @@ def run_release(plan: Plan, compute: Compute, attempt: str, tell: Tell) -> Outco
     BlockveilError
         With what to change; the budget is given back where nothing was drawn.
     """
-    return walk(Attempt(Workspace.open(plan), attempt, lambda: nullcontext(compute), tell), once)
+    ledger = Ledger(plan.loaded.ledger_url)
+    return walk(Attempt(as_begun(plan, ledger), ledger, attempt, lambda: nullcontext(compute), tell), once)

@@ -15,8 +15,10 @@ from blockveil.pipeline.base import named_files
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.released import OpenRelease, open_release, stating
 from blockveil.pipeline.data.stores import Location
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.releases.charged_steps import Outcome
 from blockveil.pipeline.releases.uploading import destination_of
-from blockveil.pipeline.releases.workspace import Outcome, Workspace
 from blockveil.pipeline.report import (
     comparison_page,
     facts,
@@ -98,16 +100,22 @@ def error_lines(release: Path) -> list[tuple[str, str]]:
         return own_units.lines(facts.Facts(open_release(release)))
 
 
-def make_report(workspace: Workspace, outcome: Outcome) -> Report:
+def make_report(plan: Plan, ledger: Ledger, outcome: Outcome) -> Report:
     """Read a published release and write its page and JSON beside it, and where the release was sent.
+
+    Parameters
+    ----------
+    plan, ledger
+        The release, and the ledger that its config names.
+    outcome
+        What came of it.
 
     Raises
     ------
     StoreError
         The release is damaged or the report cannot be written or sent.
     """
-    plan = workspace.plan
-    made = write_report(outcome.path, Balance.of(workspace.ledger, plan, workspace.budget()))
+    made = write_report(outcome.path, Balance.of(ledger, plan, ledger.budget(plan.config.release.account)))
     place = destination_of(plan.loaded)
     if place is not None:
         place.send_pages(plan.release_id, (made.path, made.data))

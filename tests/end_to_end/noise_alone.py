@@ -60,10 +60,10 @@ def _on_zeros(draw):
     return lambda design, key, exact, block=None: draw(design, key, np.zeros_like(exact), block)
 
 
-def _measured(workspace, reservation, *args):
+def _measured(plan, books, reservation, *args):
     if leak == "the number of rows is logged":
         logging.getLogger("blockveil.pipeline").debug("%d rows", reservation.dataset.rows)
-    found = _measure(workspace, reservation, *args)
+    found = _measure(plan, books, reservation, *args)
     if leak == "the number of rows is the size of a file":
         (found.path.parent / "padding").write_bytes(bytes(reservation.dataset.rows))
     return found

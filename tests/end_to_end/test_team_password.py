@@ -20,7 +20,6 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
-from blockveil.pipeline.releases.workspace import Workspace
 from tests.end_to_end import forked, held
 from tests.end_to_end.served import deploy, server_alone, worker_of
 from tests.house import support
@@ -303,7 +302,7 @@ def test_whatever_somebody_makes_of_a_run_at_work_its_night_is_charged_once_and_
 def test_neither_an_answer_nor_a_resumption_that_somebody_writes_stands_for_a_signature(team):
     day = team.day()
     plan = make_plan(team.loaded["signed"], day)
-    key = budgets.approval_needed(plan, Workspace.open(plan).ledger).key
+    key = budgets.approval_needed(plan, Ledger(plan.loaded.ledger_url)).key
     run = team.served.run("release/signed", logical_date=str(day))
     team.served.state(run, "Suspended")
     answer = json.dumps({"decision": "approve", "name": "A. Officer"})

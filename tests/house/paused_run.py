@@ -18,7 +18,7 @@ def paused_at(wanted, folder):
     """A constructor of attempts that stop at a stage."""
     begin = Attempt.__init__
 
-    def begin_paused(attempt, workspace, name, compute, tell, *others):
+    def begin_paused(attempt, plan, ledger, name, compute, tell, *others):
         def told(stage, share):
             tell(stage, share)
             if wanted and stage.startswith(wanted) and share != 0.0 and not (folder / "reached").exists():
@@ -26,7 +26,7 @@ def paused_at(wanted, folder):
                 while not (folder / "go").exists():
                     time.sleep(0.02)
 
-        begin(attempt, workspace, name, compute, told, *others)
+        begin(attempt, plan, ledger, name, compute, told, *others)
 
     return begin_paused
 

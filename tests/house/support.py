@@ -19,6 +19,8 @@ import zarr
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.ledger import Ledger, marks
+from blockveil.pipeline.plan.begun_plans import as_begun
+from blockveil.pipeline.releases.books import Books
 
 CANARY = 271828.182845904
 """A raw value that must never be seen outside the records."""
@@ -211,3 +213,9 @@ def slow_but(quick, cases):
     import pytest  # programs of tests that import this module do without it
 
     return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
+
+def opened(plan):
+    """A plan as its ledger has it, and the ledger and keys that its config names."""
+    books = Books(plan.loaded, Ledger(plan.loaded.ledger_url))
+    return as_begun(plan, books.ledger), books

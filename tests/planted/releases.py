@@ -74,7 +74,7 @@ MUTANTS = (
             "test_missing_values_are_found_before_anything_is_committed",
             "blockveil.pipeline.releases.charged_steps:measure",
             "    measurement.exact()",
-            "    _commit(workspace, reservation, tell), measurement.exact()",
+            "    _commit(books, reservation.charge, tell), measurement.exact()",
         ),
         (
             "test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage",
@@ -385,7 +385,7 @@ MUTANTS = (
         (
             "test_a_restored_ledger_that_is_older_than_a_release_spends_nothing_until_it_is_put_right",
             "blockveil.pipeline.releases.charged_steps:reserve",
-            "lost_ledger.require_none(plan.loaded, workspace.ledger)",
+            "lost_ledger.require_none(plan.loaded, ledger)",
             "pass",
         ),
         (
@@ -415,7 +415,7 @@ MUTANTS = (
         (
             "test_a_missing_value_voids_the_reservation_and_shows_no_value",
             "blockveil.pipeline.releases.charged_steps:abandon",
-            "voided = workspace.ledger.void_if_reserved(reservation.charge.charge_id, reason)",
+            "voided = books.ledger.void_if_reserved(reservation.charge.charge_id, reason)",
             "voided = False",
         ),
         (

@@ -98,14 +98,14 @@ MISTAKES = {
         _STEPS + "measure",
         (
             (
-                "    charge, key = _commit(workspace, reservation, tell)\n",
+                "    charge, key = _commit(books, reservation.charge, tell)\n",
                 "    charge = reservation.charge\n"
-                "    secret = workspace.keys.create(charge.charge_id)\n"
+                "    secret = books.keys.create(charge.charge_id)\n"
                 "    key = NoiseKey.derive(secret, bytes.fromhex(charge.spec_digest))\n",
             ),
             (
                 '            tell("closing the release", None)\n',
-                "            charge, key = _commit(workspace, reservation, tell)\n",
+                "            charge, key = _commit(books, reservation.charge, tell)\n",
             ),
         ),
     ),
@@ -115,13 +115,13 @@ MISTAKES = {
         unguarded=True,
     ),
     "the key is wiped before the release is published": Mistake(
-        _STEPS + "measure", (("installed.callback(compute.forget, ", "installed.callback(workspace.keys.destroy, "),)
+        _STEPS + "measure", (("installed.callback(compute.forget, ", "installed.callback(books.keys.destroy, "),)
     ),
     "the key outlives the seal": Mistake(
         _STEPS + "seal",
         (
-            ("    workspace.keys.destroy(charge_id)\n", ""),
-            ("    lineage.tell", "    workspace.keys.destroy(charge_id)\n    lineage.tell"),
+            ("    books.keys.destroy(charge_id)\n", ""),
+            ("    lineage.tell", "    books.keys.destroy(charge_id)\n    lineage.tell"),
         ),
     ),
     "the pointer comes before the data": Mistake(

@@ -27,9 +27,11 @@ from blockveil.pipeline.data import content, known_content, object_writes, relea
 from blockveil.pipeline.ledger import Ledger, chain, database, entries, lookups, marks, reading, restoring, writer_queue
 from blockveil.pipeline.ledger import ledger as ledger_module
 from blockveil.pipeline.plan import begun_plans
+from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import (
+    books,
     charged_steps,
     destination,
     growing,
@@ -38,11 +40,9 @@ from blockveil.pipeline.releases import (
     outputs,
     publishing,
     retention,
-    workspace,
 )
 from blockveil.pipeline.releases.night import Attempt, walk
 from blockveil.pipeline.releases.order import plainly
-from blockveil.pipeline.releases.workspace import Workspace
 from tests.simulation import stand_ins
 from tests.simulation.bucket import Bucket, requests
 from tests.simulation.database import Connection, Engine, database_for, engine_for, sessions_for
@@ -165,7 +165,7 @@ class Schedule:
         times = SimpleNamespace(sleep=world.sleep, time=lambda: world.now / SECOND, time_ns=lambda: world.now)
         randomness = SimpleNamespace(token_hex=lambda count: world.bytes(count).hex())
         made = Replacements()
-        made.put(workspace, datetime=clock)
+        made.put(books, datetime=clock)
         for module in (database, keys, known_content):
             made.put(module, time=times)
         for module in (writer_queue, interrupts):
@@ -396,9 +396,10 @@ class Schedule:
         day = recovery.night_of(run, self.deployed.deployments.night[0])  # type: ignore[arg-type]
         assert day is not None
         try:
-            place = Workspace.open(self.plan(day))
+            plan = self.plan(day)
+            ledger = Ledger(plan.loaded.ledger_url)
             compute = partial(stand_ins.Compute, self)
-            walk(Attempt(place, run.name, compute, lambda *_: None), plainly)
+            walk(Attempt(as_begun(plan, ledger), ledger, run.name, compute, lambda *_: None), plainly)
         except BlockveilError as error:
             self.world.note(f"{run.name} fails: {type(error).__name__} {error}")
             run.set(StateType.FAILED)

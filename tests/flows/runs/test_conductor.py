@@ -16,10 +16,10 @@ from blockveil.flows.runs.conductor import attempt_of, conduct
 from blockveil.pipeline.base.errors import ComputeError, StoreError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import planning
+from blockveil.pipeline.plan.begun_plans import plan_begun
 from blockveil.pipeline.releases import charged_steps, night
 from blockveil.pipeline.releases.compute import ThreadCompute, translate
 from blockveil.pipeline.releases.order import once
-from blockveil.pipeline.releases.workspace import Workspace
 from tests.house import support
 
 NIGHT = date(2026, 11, 20)
@@ -41,21 +41,26 @@ def run(request, people, monkeypatch):
     return lambda: night_commands.run(people.path, date=str(NIGHT), no_prefect=plain, timings=True)
 
 
+def planned(loaded):
+    ledger = Ledger(loaded.ledger_url)
+    return plan_begun(loaded, NIGHT, ledger), ledger
+
+
 def kinds(loaded):
     return [entry.kind for entry in Ledger(loaded.ledger_url).history()]
 
 
 def test_a_night_that_only_lacks_its_report_says_that_it_is_released(people, monkeypatch):
-    def unwritten(workspace, outcome):
+    def unwritten(plan, ledger, outcome):
         raise FULL
 
     with monkeypatch.context() as patch:
         patch.setattr(conductor, "make_report", unwritten)
-        attempt = attempt_of(Workspace.planned(people, NIGHT), "test", None, lambda *_: None)
+        attempt = attempt_of(*planned(people), "test", None, lambda *_: None)
         with pytest.raises(StoreError, match=f"covariance/{NIGHT} is released, without a report. The report cannot"):
             conduct(attempt, once)
     assert kinds(people)[-1] == "RELEASED"
-    attempt = attempt_of(Workspace.planned(people, NIGHT), "again", None, lambda *_: None)
+    attempt = attempt_of(*planned(people), "again", None, lambda *_: None)
     assert conduct(attempt, once).startswith("Released")
     assert kinds(people).count("COMMITTED") == 1
 
@@ -161,17 +166,17 @@ def test_a_config_runs_through_prefect_under_whatever_name_its_file_has(people, 
 
 
 def test_who_approved_stands_in_the_ledger_beside_who_ran(people):
-    workspace = Workspace.open(planning.make_plan(people, NIGHT))
+    plan, ledger = planned(people)
     taken = []
 
     def recorded(name, work, retries=0):
         taken.append((name, retries))
         return work()
 
-    said = conduct(attempt_of(workspace, "process 1", "Ada", lambda *_: None), recorded)
+    said = conduct(attempt_of(plan, ledger, "process 1", "Ada", lambda *_: None), recorded)
     assert said == "Released people/covariance/2026-11-20."
     assert taken == [*((step.name, step.retries) for step in night.ORDER if step.name != "upload"), ("report", 0)]
-    reserved = [entry for entry in workspace.ledger.history() if entry.kind == "RESERVED"]
+    reserved = [entry for entry in ledger.history() if entry.kind == "RESERVED"]
     assert [entry.payload["attempt"] for entry in reserved] == ["process 1, approved by Ada"]
 
 

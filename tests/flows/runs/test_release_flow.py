@@ -328,7 +328,7 @@ def test_an_interrupt_gives_the_budget_back_and_goes_on(people, monkeypatch, err
 
 def test_an_error_between_two_steps_gives_the_budget_back(people, monkeypatch):
     loaded = people()
-    charged_steps.reserve(night.Workspace.open(make_plan(loaded, NIGHT)), "killed")
+    charged_steps.reserve(*support.opened(make_plan(loaded, NIGHT)), "killed")
     first, second, *_ = night.ORDER
     monkeypatch.setattr(night, "ORDER", (first, replace(second, due=lambda _: 1 / 0)))
     assert run().is_failed()

@@ -9,9 +9,9 @@ from prefect.states import Suspended
 
 from blockveil.flows.runs import approvals
 from blockveil.flows.runs.steps import Stopped
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases.workspace import Workspace
 from tests.pipeline.plan.test_signed_approval import NIGHT, approve, asked
 
 __all__ = ["asked"]
@@ -33,7 +33,8 @@ def waiting(asked, monkeypatch):
     monkeypatch.setattr(approvals, "get_run_logger", lambda: logging.getLogger("test"))
     monkeypatch.setattr(approvals, "runtime", SimpleNamespace(deployment=SimpleNamespace(id="one")))
     steps = SimpleNamespace(run=lambda name, work: work())
-    return loaded, key, answer, lambda given=None: approvals.ask(steps, Workspace.open(make_plan(loaded, NIGHT)), given)
+    ledger = Ledger(loaded.ledger_url)
+    return loaded, key, answer, lambda given=None: approvals.ask(steps, make_plan(loaded, NIGHT), ledger, given)
 
 
 def test_a_name_in_the_browser_or_on_the_command_line_is_no_signature(waiting):

@@ -41,7 +41,6 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.database import ConnectionLost, Locked, Unreachable
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.charged_steps import reserve
-from blockveil.pipeline.releases.workspace import Workspace
 from tests.house import support
 
 NIGHT = """
@@ -586,7 +585,7 @@ def test_a_dead_run_that_is_not_to_be_tried_again_stays(site, why):
 
 def test_a_night_that_was_revived_finishes_what_it_had_begun_with_one_charge(site):
     found, now = site(), datetime.now(UTC)
-    reserve(Workspace.open(make_plan(found.configs["people"], now.date())), "killed")
+    reserve(*support.opened(make_plan(found.configs["people"], now.date())), "killed")
     run = dead(night_run(now.date()))
     revival.revive(found, now - timedelta(minutes=5))
     with server() as client:
@@ -759,7 +758,7 @@ def test_what_others_spend_while_a_run_waits_for_its_turn_is_approved_too(site, 
         plan = make_plan(loaded, date(2026, 11, 19))
         left = Ledger(loaded.ledger_url).budget("people").nights_left(plan.charge)
         for day in range(1, left):
-            reserve(Workspace.open(make_plan(loaded, date(2026, 10, day))), "another")
+            reserve(*support.opened(make_plan(loaded, date(2026, 10, day))), "another")
         yield
 
     monkeypatch.setattr(module.turns, "of_dataset", late)

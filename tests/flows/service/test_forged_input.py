@@ -11,7 +11,6 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases.workspace import Workspace
 from tests.flows.service.test_deployments import APPROVAL, read, server, site, spent, start
 from tests.house import support
 
@@ -25,8 +24,8 @@ APPROVED = {"decision": "approve", "name": "the director"}
 
 def key_of(found, night=NIGHT):
     """Under which name the server keeps the answer to a night's question."""
-    workspace = Workspace.open(make_plan(found.configs["people"], night))
-    question = budgets.approval_needed(workspace.plan, workspace.ledger)
+    plan, books = support.opened(make_plan(found.configs["people"], night))
+    question = budgets.approval_needed(plan, books.ledger)
     return approvals.keyset_from_base_key(f"suspended-{question.key}")["response"]
 
 

@@ -31,7 +31,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import make_report
 from tests.pipeline.data.ingest import ingest_support as people
 
@@ -340,7 +340,7 @@ class TestRelease:
         assert after["Left"].endswith("one more release of all records alone may take epsilon 0 at that delta")
         shown = CliRunner().invoke(app, ["ledger", "show", str(loaded.path)]).output
         assert f"RELEASED, of day = {DAYS[0]}" in shown
-        page = make_report(Workspace.open(plan), outcome).path.read_text()
+        page = make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
         assert f"day = {DAYS[0]}" in page
 
     @pytest.mark.parametrize("stored", ["by hand", "whole", "another column"])
@@ -500,7 +500,8 @@ class TestRelease:
         ]
         assert said.startswith("patients/costs/2026-11-20: The same records stand in the ledger for ")
         assert "'people/costs/2026-11-20' (budget 'people')" in said
-        night_commands._tell_result(Workspace.open(make_plan(load_config(path), DATES[0])), "Released.", as_json=False)
+        plan = make_plan(load_config(path), DATES[0])
+        night_commands._tell_result(plan, Ledger(plan.loaded.ledger_url), "Released.", as_json=False)
         assert "\nWarning    " in (printed := capsys.readouterr().out)
         assert "The same records stand in the ledger for 'people/costs/2026-11-20'" in printed
 

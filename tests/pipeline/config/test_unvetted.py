@@ -2,6 +2,7 @@
 
 import sys
 from datetime import date
+from html import unescape
 
 import pytest
 
@@ -10,7 +11,6 @@ from blockveil.pipeline.accuracy.assessing import assess
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
 from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
-from blockveil.pipeline.base.printable import as_html
 from blockveil.pipeline.config import load_config, unvetted
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
@@ -22,7 +22,6 @@ from blockveil.pipeline.releases.charged_steps import reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import open_keys
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import make_report
 from blockveil.pipeline.study.contributions import rows_of_a_unit
 from tests.house import support
@@ -104,7 +103,7 @@ def test_plan_ledger_entry_release_and_report_say_what_is_of_another_package(tmp
     (entry,) = (each for each in Ledger(loaded.ledger_url).history() if each.kind == "RESERVED")
     assert [each["kind"] for each in entry.payload["spec"]["unvetted"]] == ["their-products"]
     assert read_release(outcome.path).attributes["unvetted"] == entry.payload["spec"]["unvetted"]
-    assert as_html(named) in make_report(Workspace.open(plan), outcome).path.read_text()
+    assert named in unescape(make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text())
 
 
 def test_a_kind_that_builds_on_one_of_ours_is_assessed_previewed_audited_and_released_as_it_is(tmp_path, installed):
@@ -241,11 +240,11 @@ def with_keys(folder, monkeypatch, release=""):
 def test_keys_of_another_package_need_leave_and_are_not_opened_for_a_plan(tmp_path, installed, monkeypatch):
     module = installed("their-keys", KEYS, "blockveil.key_stores", theirs="Keys")
     loaded = with_keys(tmp_path, monkeypatch)
-    workspace = Workspace.planned(loaded, date(2026, 11, 20))
+    plan, books = support.opened(make_plan(loaded, date(2026, 11, 20)))
     with pytest.raises(ConfigError, match="another package keeps its noise keys"):
-        reserve(workspace, "test")
+        reserve(plan, books, "test")
     assert module not in sys.modules
-    assert not Ledger(loaded.ledger_url).history(release_id=workspace.plan.release_id)
+    assert not Ledger(loaded.ledger_url).history(release_id=plan.release_id)
 
 
 def test_a_key_of_records_of_another_size_is_refused_before_anything_is_reserved(tmp_path, installed, monkeypatch):

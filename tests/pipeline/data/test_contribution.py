@@ -13,7 +13,7 @@ from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.markdown import guarantee as on_a_run_page
 from tests.house import support
@@ -58,7 +58,7 @@ def released(loaded):
     ledger.set_budget("people", 3.0, 1e-5, make_plan(loaded, NIGHT).neighbours, loaded.config.privacy.unit)
     plan = make_plan(loaded, NIGHT)
     outcome = run_release(plan, ThreadCompute(2), "test", lambda *a: None)
-    return outcome, report.make_report(Workspace.open(plan), outcome)
+    return outcome, report.make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
 
 
 @pytest.mark.parametrize("kind", UNITS)

@@ -22,7 +22,6 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.verification.findings import Evidence
 from blockveil.pipeline.verification.verified import verify
 from tests.flows.cli.test_cli import blockveil
@@ -60,7 +59,7 @@ def approve(loaded, key, night=NIGHT, name="A. Officer"):
 
 
 def reserve(loaded, night_=NIGHT, attempt="test"):
-    return charged_steps.reserve(Workspace.open(make_plan(loaded, night_)), attempt)
+    return charged_steps.reserve(*support.opened(make_plan(loaded, night_)), attempt)
 
 
 def test_a_release_that_an_officer_signed_is_charged_with_the_signature(asked):

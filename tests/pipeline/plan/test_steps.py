@@ -8,14 +8,15 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.model import ContinualSection
 from blockveil.pipeline.kinds.counts.question import BucketsAnswer, CellsAnswer
 from blockveil.pipeline.kinds.directions.question import DrawnDirections, NoisyDirections
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import planning
+from blockveil.pipeline.plan.begun_plans import as_begun, plan_begun
 from blockveil.pipeline.plan.designing import design
 from blockveil.pipeline.plan.nights import SharedNight
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.resolving import resolve
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.releases.workspace import Workspace
 from tests.house import support
 from tests.pipeline.plan.test_planning import NIGHT
 from tests.pipeline.releases.test_bits import wide
@@ -76,14 +77,14 @@ def test_a_run_plans_once_whether_or_not_the_ledger_has_its_release(tmp_path, mo
     loaded, plans = load_config(path), []
     support.set_budget(loaded, 3.0)
     monkeypatch.setattr(planning, "design", lambda ways: plans.append(1) or design(ways))
-    first = Workspace.planned(loaded, NIGHT)
+    first = plan_begun(loaded, NIGHT, Ledger(loaded.ledger_url))
     assert len(plans) == 1
-    run_release(first.plan, ThreadCompute(1), "test", lambda *_: None)
+    run_release(first, ThreadCompute(1), "test", lambda *_: None)
     plans.clear()
-    again = Workspace.planned(loaded, NIGHT)
-    assert again.plan.charged
-    assert again.plan.digest == first.plan.digest
-    assert Workspace.open(again.plan).plan is again.plan
+    again = plan_begun(loaded, NIGHT, Ledger(loaded.ledger_url))
+    assert again.charged
+    assert again.digest == first.digest
+    assert as_begun(again, Ledger(loaded.ledger_url)) is again
     assert len(plans) == 1
 
 

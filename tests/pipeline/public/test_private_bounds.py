@@ -15,7 +15,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.public import private_bounds
 from blockveil.pipeline.public.bounds_draft import bounds_draft, clipped_draft
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import make_report
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support
@@ -75,7 +75,7 @@ def test_bounds_are_drafted_released_read_and_taken_and_both_releases_are_charge
     assert found["debt"][0] < -1000.0
     outcome = run(loaded, NEXT)
     assert ledger.budget("people").charges == 2
-    report = make_report(Workspace.open(make_plan(loaded, NEXT)), outcome)
+    report = make_report(make_plan(loaded, NEXT), Ledger(loaded.ledger_url), outcome)
     sentence = "learnt from the records by the release people/covariance-bounds/2026-11-20, which was charged"
     assert sentence in report.path.read_text()
     assert sentence in report.guarantee
@@ -214,7 +214,7 @@ def test_the_share_of_clipped_values_is_released_with_its_interval_and_no_exact_
     support.set_budget(loaded, 60.0)
     plan, outcome = make_plan(loaded, NIGHT), run(loaded)
     assert plan.charge.mu**2 == pytest.approx(0.1 * make_plan(load_config(path), NIGHT).charge.mu ** 2, rel=1e-6)
-    table = json.loads(make_report(Workspace.open(plan), outcome).data.read_text())["estimates"]
+    table = json.loads(make_report(plan, Ledger(plan.loaded.ledger_url), outcome).data.read_text())["estimates"]
     for row, column, (low, high) in zip(table, values.T, [(0, 40), (0, 1e7), (0, 3e4)], strict=True):
         clipped = np.mean((column < low) | (column > high))
         assert (row["lower bound"], row["upper bound"]) == (low, high)
@@ -362,7 +362,7 @@ def test_bounds_of_values_far_from_zero_are_narrow_in_one_charge_and_verify(tmp_
         assert found.upper - found.lower < 6.0 * needed
         assert outside < 0.01
         assert found.outside.least_share <= outside <= found.outside.most_share
-    assert make_report(Workspace.open(make_plan(loaded, NIGHT)), outcome)
+    assert make_report(make_plan(loaded, NIGHT), Ledger(loaded.ledger_url), outcome)
 
 
 @pytest.mark.parametrize(

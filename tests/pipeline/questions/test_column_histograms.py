@@ -15,7 +15,6 @@ from blockveil.pipeline.kinds.histograms.question import bounds_of
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.releases.night import Workspace
 from blockveil.pipeline.report import make_report, own_units
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.own_units import measured
@@ -56,7 +55,7 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report_of_bounds
     assert np.isnan(group["bin_lower"][0, BINS[0].size :]).all()
     assert np.array_equal(group["bin_upper"][1], BINS[1].borders[1])
     assert Ledger(loaded.ledger_url).budget("people").spent_mu == pytest.approx(plan.charge.mu)
-    report = make_report(Workspace.open(plan), outcome)
+    report = make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     assert [row["feature"] for row in report.errors] == ["age", "income", "debt"]
     assert (report.errors[0]["lower bound"], report.errors[0]["upper bound"]) == ("18", "120")
     shown = own_units.by_feature(Facts(read_release(outcome.path)))
@@ -96,7 +95,7 @@ def test_noise_that_columns_have_in_common_is_released_with_honest_errors_and_a_
         one = {name: group[name][...][row : row + 1] for name in ("feature", "bin_lower", "bin_upper", "histograms")}
         alone = bounds_of({**one, "histograms_standard_deviation": deviation[row : row + 1]}, group.attrs)
         assert alone == [(group["feature"][...][row], chosen)]
-    report = make_report(Workspace.open(plan), outcome)
+    report = make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     assert [row["feature"] for row in report.errors] == ["age", "income", "debt"]
     assert (report.errors[0]["lower bound"], report.errors[0]["upper bound"]) == ("18", "120")
     counted = measured(float(group["values"][0]), float(group["values_standard_deviation"][0]))
@@ -172,7 +171,7 @@ def test_bins_beyond_bounds_that_differ_by_column_are_named_after_the_side(tmp_p
     sides = ["below its bounds", "within its bounds", "above its bounds", *["missing"] * (missing == "count")]
     opened = bv.open(outcome.path)
     assert list(opened["histograms"].columns) == sides
-    page = make_report(Workspace.open(plan), outcome).path.read_text()
+    page = make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
     assert "age and within its bounds" in page
     assert "age and 2" not in page
 

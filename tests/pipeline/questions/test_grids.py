@@ -17,7 +17,7 @@ from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import make_report, write_comparison
 from tests.house import support
 
@@ -108,7 +108,7 @@ def test_a_reader_finds_dimensions_names_edges_and_a_report_and_compares_two_nig
         assert found["axis_3"].values.tolist() == ["0", "1", "2"]
         assert found["counts_integer"].dtype == np.int64
     assert outcome is not None
-    made = make_report(Workspace.open(plan), outcome)
+    made = make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     told = json.loads(made.data.read_text())["estimates"]
     assert len(told) == 24
     assert told[1]["column"] == "0 to 0.125, 1"

@@ -15,9 +15,10 @@ from blockveil.flows.cluster.distributed_compute import DistributedCompute
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import open_release
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.publishing import find_published
 from blockveil.pipeline.report import make_report
 from blockveil.pipeline.report.facts import Facts
@@ -125,7 +126,7 @@ def test_a_report_of_many_columns_reads_the_same_numbers_with_more_axes_along_th
     plan, arrays, _, outcome = released(loaded, monkeypatch)
     wide = Facts(open_release(outcome.path))
     monkeypatch.setattr("blockveil.pipeline.report.matrix._MOST_COLUMNS", 100)
-    assert len(make_report(Workspace.open(plan), outcome).errors) == 20
+    assert len(make_report(plan, Ledger(plan.loaded.ledger_url), outcome).errors) == 20
     square = Facts(open_release(outcome.path))
     assert (wide.matrix.shape, square.matrix.shape) == ((6, 180), (54, 20))
     assert np.array_equal(square.matrix.value((5, 50), (3, 17)), arrays["counts"].reshape(54, 20)[5:50, 3:17])

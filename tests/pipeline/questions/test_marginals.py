@@ -13,7 +13,6 @@ from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.releases.night import Workspace
 from blockveil.pipeline.report import make_report
 from tests.house import support
 from tests.pipeline.questions.test_queries import NIGHT, config, run
@@ -51,7 +50,7 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report(tmp_path,
     # At most 26 numbers: beyond 6.5 deviations with probability below 1e-9 each.
     assert np.max(np.abs(ratio)) < 6.5
     assert Ledger(loaded.ledger_url).budget("people").spent_mu == pytest.approx(plan.charge.mu)
-    assert make_report(Workspace.open(plan), outcome).path.read_text().count("svg")
+    assert make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text().count("svg")
     release = bv.open(outcome.path)
     assert list(release["table_1"].index) == ["0 to 18", "18 to 65", "65 to 120"]
     assert release["table_1"].shape == (3, 4)

@@ -14,7 +14,6 @@ from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.releases.night import Workspace
 from blockveil.pipeline.report import make_report, own_units
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.verification.checked_arrays import OtherArray
@@ -86,7 +85,7 @@ def test_the_release_holds_the_quantiles_in_its_intervals_and_a_report_shows_the
     value, _, interval = shown[1]["quantile at 0.5"].partition(" (")
     assert abs(date.fromisoformat(value).toordinal() - date(2000, 1, 1).toordinal() - truth[1, 1]) < 3000
     assert " to " in interval
-    assert value in make_report(Workspace.open(plan), outcome).path.read_text()
+    assert value in make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
 
 
 def test_the_same_bits_are_released_for_all_blocks(tmp_path):

@@ -12,7 +12,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import make_report
 from tests.house import support
 
@@ -115,7 +115,7 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report(tmp_path,
         assert 0.9 < np.std(ratio) < 1.1  # 1,600 draws: four standard errors are 0.07
     spent = Ledger(loaded.ledger_url).budget("people")
     assert spent.spent_mu == pytest.approx(plan.charge.mu)
-    report = make_report(Workspace.open(plan), outcome)
+    report = make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     assert "svg" in report.path.read_text()
     assert len(report.errors) == ratio.shape[1]
 
@@ -178,7 +178,7 @@ def test_every_kind_of_mechanism_is_released_at_the_loss_that_it_has(tmp_path, m
     assert spent.mu == pytest.approx(plan.charge.mu, rel=1e-6)
     assert spent.pure_epsilon == pytest.approx(plan.charge.epsilon, rel=1e-6)
     assert spent.epsilon(1e-6) <= 8.0 * (1 + 1e-9)
-    assert make_report(Workspace.open(plan), outcome).markdown
+    assert make_report(plan, Ledger(plan.loaded.ledger_url), outcome).markdown
 
 
 @pytest.mark.usefixtures("pictures_in_words")
@@ -192,7 +192,7 @@ def test_the_table_of_auto_is_in_plan_ledger_and_release_and_its_choice_is_the_l
     assert zarr.open_group(outcome.path, mode="r").attrs["mechanism"]["compared"] == table
     entry = Ledger(loaded.ledger_url).history()[1]
     assert entry.payload["spec"]["calibration"]["compared"] == table
-    assert "Mechanisms compared" in make_report(Workspace.open(plan), outcome).path.read_text()
+    assert "Mechanisms compared" in make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
 
 
 def test_the_rows_query_needs_replace_one(tmp_path):

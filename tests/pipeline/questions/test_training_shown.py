@@ -18,7 +18,6 @@ from blockveil.pipeline.releases import training_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import Attempt, walk
 from blockveil.pipeline.releases.order import once
-from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import papers, training_curve, write_report
 from blockveil.pipeline.report.model_card import beyond_noise
 from blockveil.pipeline.verification.verified import verify
@@ -103,7 +102,9 @@ def shown(folder, monkeypatch, seconds=0.0, **changes):
     support.set_budget(loaded, 900.0, 1e-4)
     heard, compute = [], ThreadCompute(1)
     plan = make_plan(loaded, NIGHT)
-    attempt = Attempt(Workspace.open(plan), "t", lambda: nullcontext(compute), lambda *_: None, heard.append)
+    attempt = Attempt(
+        plan, Ledger(plan.loaded.ledger_url), "t", lambda: nullcontext(compute), lambda *_: None, heard.append
+    )
     return heard, attempt, plan
 
 

@@ -18,7 +18,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import make_report
 from tests.house import support
 
@@ -118,7 +118,7 @@ def test_cells_and_answers_are_near_the_truth_with_honest_errors_and_a_report(tm
     assert spent.pure_epsilon == pytest.approx(plan.charge.epsilon, rel=1e-6)
     assert spent.epsilon(1e-6) <= 2.0 * (1 + 1e-9)
     assert "workload answer" in dict(describe(plan, None))["Expected error"]
-    assert "Heat map" in make_report(Workspace.open(plan), outcome).path.read_text()
+    assert "Heat map" in make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
 
 
 @pytest.mark.parametrize("mechanism", ["matrix-mechanism", "binary hierarchy"])
@@ -169,7 +169,7 @@ def test_auto_takes_the_least_expected_error_of_the_workload_and_shows_the_other
     assert table[0]["error"] == pytest.approx(plan.public["calibration"]["workload"]["expected_squared_error"])
     assert plan.mechanism.name == table[0]["mechanism"]
     assert zarr.open_group(outcome.path, mode="r").attrs["mechanism"]["compared"] == table
-    page = make_report(Workspace.open(plan), outcome).path.read_text()
+    page = make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
     assert "Mechanisms compared" in page
     assert "hierarchical" in page
     total = make_plan(config(tmp_path, TABLE, mechanism.replace("workload", "total"), **shape), NIGHT)
@@ -290,7 +290,7 @@ def test_buckets_are_released_with_the_deviations_of_their_noise_at_the_sum_of_t
     assert sum(step["loss"] for step in steps) <= spent.pure_epsilon * (1 + 1e-12) <= 4.0 * (1 + 1e-11)
     assert "pure epsilon" in dict(describe(plan, None))["Partition"]
     assert "not in the standard deviations" in dict(describe(plan, None))["Expected error"]
-    page = make_report(Workspace.open(plan), outcome).path.read_text()
+    page = make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
     assert "Partition" in page
     assert "cells of one bucket differ" in page
 

@@ -44,7 +44,7 @@ from blockveil.pipeline.releases.charged_steps import reserve as reserve_night
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.growing import needed_later
 from blockveil.pipeline.releases.keys import KeyStore
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from tests.house import support, warm
 
 FIRST = date(2026, 11, 1)
@@ -409,16 +409,16 @@ def test_of_two_nights_that_run_at_once_one_commits_and_the_other_is_refused_wit
     loaded = prepare(tmp_path)
     run(loaded, 1)
     grow(tmp_path, 200)
-    workspaces = {number: Workspace.open(make_plan(loaded, on(number))) for number in (2, 3)}
-    held = {number: reserve_night(workspace, "test") for number, workspace in workspaces.items()}
+    opened = {number: support.opened(make_plan(loaded, on(number))) for number in (2, 3)}
+    held = {number: reserve_night(*each, "test") for number, each in opened.items()}
     second = 5 - first
     run(loaded, first)
     with pytest.raises(LedgerError, match="meanwhile" if second == 3 else "comes after"):
-        measure_night(workspaces[second], held[second], ThreadCompute(2), lambda *a: None)
+        measure_night(*opened[second], held[second], ThreadCompute(2), lambda *a: None)
     assert not list(loaded.output_root.rglob(f"*{on(second)}*.zarr"))
     numbers = [entry.payload["spec"]["calibration"]["continual"]["night"] for entry in reserved(loaded)]
     assert numbers == [1, 2, 2]
-    workspaces[second].ledger.void_if_reserved(held[second].charge.charge_id, "lost the race")
+    opened[second][1].ledger.void_if_reserved(held[second].charge.charge_id, "lost the race")
     if second == 3:
         run(loaded, 3)
         assert of_series(loaded, 3).series.night == 3
@@ -478,11 +478,11 @@ def test_a_night_that_is_under_way_keeps_the_results_that_it_is_read_with(tmp_pa
     loaded = prepare(tmp_path, section=SECTION.replace("4", "3"))
     for number in (1, 2):
         run(loaded, number)
-    begun = Workspace.planned(loaded, on(3))
-    reserve_night(begun, "test")
+    plan, books = support.opened(make_plan(loaded, on(3)))
+    reserve_night(plan, books, "test")
     # The third night is read with the second and the first, and is not drawn yet.
     assert retention.old_releases(loaded, on(3)) == []
-    assert needed_later(loaded, begun.ledger, on(3)) >= {on(1), on(2)}
+    assert needed_later(loaded, books.ledger, on(3)) >= {on(1), on(2)}
     run(loaded, 3)
     assert [found.release_id[-2:] for found in retention.old_releases(loaded, on(4))] == ["01", "02"]
 

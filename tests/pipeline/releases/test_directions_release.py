@@ -14,7 +14,7 @@ from blockveil.pipeline.plan import summary
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.charged_steps import measure, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import make_report
 from tests.house import support
 
@@ -87,7 +87,7 @@ def test_directions_are_released_near_the_truth_and_charged_once(tmp_path, mecha
 @pytest.mark.parametrize(("mechanism", "words"), [("exponential", "density exp(2 v"), ("gaussian", "Sensitivity")])
 def test_a_report_says_how_directions_were_made(tmp_path, mechanism, words):
     plan, outcome = release(tmp_path, f'kind = "{mechanism}"')
-    page = make_report(Workspace.open(plan), outcome).path.read_text()
+    page = make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
     assert words in page
     assert "principal directions" in page.lower()
 
@@ -109,9 +109,9 @@ def test_the_same_key_draws_the_same_bits_whatever_the_blocks(tmp_path):
     for block_rows in (50, 700):
         loaded = config(tmp_path, 'kind = "exponential"', block_rows=block_rows)
         support.set_budget(loaded, 5.0)
-        workspace = Workspace.open(make_plan(loaded, NIGHT))
-        reservation = reserve(workspace, f"attempt {block_rows}")
-        digests.append(measure(workspace, reservation, ThreadCompute(2), lambda *_: None).output_digest)
+        plan, books = support.opened(make_plan(loaded, NIGHT))
+        reservation = reserve(plan, books, f"attempt {block_rows}")
+        digests.append(measure(plan, books, reservation, ThreadCompute(2), lambda *_: None).output_digest)
     assert digests[0] == digests[1]
 
 

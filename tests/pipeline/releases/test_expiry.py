@@ -9,9 +9,9 @@ from blockveil.pipeline.base.errors import BudgetExhausted
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.releases.books import Books
 from blockveil.pipeline.releases.charged_steps import reserve
 from blockveil.pipeline.releases.keys import KeyStore
-from blockveil.pipeline.releases.night import Workspace
 from tests.house import support
 
 LONG_AGO = "2020-01-01T00:00:00+00:00"
@@ -27,20 +27,20 @@ def loaded(tmp_path):
     return loaded
 
 
-def workspace(loaded, day):
-    return Workspace.open(make_plan(loaded, date(2026, 11, day)))
+def opened(loaded, day):
+    return support.opened(make_plan(loaded, date(2026, 11, day)))
 
 
 def die(loaded, day):
     """Reserve, long ago, and end there."""
-    dead = workspace(loaded, day)
+    plan, _ = opened(loaded, day)
     old = Ledger(loaded.ledger_url, now=lambda: LONG_AGO)
-    return reserve(Workspace(dead.plan, old, dead.root), "dead").charge
+    return reserve(plan, Books(loaded, old), "dead").charge
 
 
 def test_the_next_release_gets_the_budget_of_a_dead_run(loaded):
     die(loaded, 1)
-    made = reserve(workspace(loaded, 2), "test")
+    made = reserve(*opened(loaded, 2), "test")
     assert made.charge.is_new
     ledger = Ledger(loaded.ledger_url)
     assert ledger.budget("people").charges == 1
@@ -51,17 +51,17 @@ def test_a_reservation_with_a_key_is_left_to_a_person(loaded):
     charge = die(loaded, 1)
     KeyStore(loaded.keys_root).create(charge.charge_id)
     with pytest.raises(BudgetExhausted):
-        reserve(workspace(loaded, 2), "test")
+        reserve(*opened(loaded, 2), "test")
 
 
 def test_the_release_itself_resumes_its_own_old_reservation(loaded):
     charge = die(loaded, 1)
-    again = reserve(workspace(loaded, 1), "test")
+    again = reserve(*opened(loaded, 1), "test")
     assert again.charge.charge_id == charge.charge_id
     assert again.resumed
 
 
 def test_a_fresh_reservation_is_left_alone(loaded):
-    reserve(workspace(loaded, 1), "test")
+    reserve(*opened(loaded, 1), "test")
     with pytest.raises(BudgetExhausted):
-        reserve(workspace(loaded, 2), "test")
+        reserve(*opened(loaded, 2), "test")

@@ -24,7 +24,7 @@ from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.contents import LedgerDigests
 from blockveil.pipeline.releases.growing import growth_of
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.renewing import ReleaseLedgers
 from tests.house import support
 from tests.pipeline.data.ingest import growing_support as grown
@@ -85,7 +85,7 @@ def test_a_release_and_its_report_say_what_becomes_of_late_records_and_how_rows_
     assert said["late"] == "next"
     assert said["sentence"].endswith("Records that come late count from the next release on.")
     assert Contribution.read(read_release(outcome.path).attributes["guarantee"]).facts() == said
-    made = report.make_report(Workspace.open(make_plan(loaded, FIRST)), outcome)
+    made = report.make_report(make_plan(loaded, FIRST), Ledger(loaded.ledger_url), outcome)
     assert "Records that come late count from the next release on." in made.path.read_text()
     chosen = Contribution("one person", 3, 3, "choose", False, "refuse").sentence
     assert "a unit that has its rows already gets no others. Records that come late are refused." in chosen
@@ -96,9 +96,9 @@ def test_a_night_that_was_killed_after_its_commit_is_finished_though_the_store_h
     loaded = prepared(tmp_path)
     grow(tmp_path, 0, layout)
     plan = make_plan(loaded, FIRST)
-    workspace = Workspace.open(plan)
+    plan, books = support.opened(plan)
     staged = charged_steps.measure(
-        workspace, charged_steps.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None
+        plan, books, charged_steps.reserve(plan, books, "killed"), ThreadCompute(1), lambda *_: None
     )
     for number in (1, 2):
         grow(tmp_path, number, layout)
@@ -119,9 +119,9 @@ def test_a_night_of_a_series_that_was_killed_is_finished_after_appends_and_the_s
     grow(tmp_path, 0)
     run(loaded, 0)
     grow(tmp_path, 1)
-    workspace = Workspace.open(make_plan(loaded, FIRST + timedelta(days=1)))
+    plan, books = support.opened(make_plan(loaded, FIRST + timedelta(days=1)))
     staged = charged_steps.measure(
-        workspace, charged_steps.reserve(workspace, "killed"), ThreadCompute(1), lambda *_: None
+        plan, books, charged_steps.reserve(plan, books, "killed"), ThreadCompute(1), lambda *_: None
     )
     grow(tmp_path, 2)
     spent = Ledger(loaded.ledger_url).budget("people").spent
@@ -160,9 +160,9 @@ def test_a_series_goes_on_after_an_erasure_with_the_nights_where_they_were_among
             erase(tmp_path, [5], layout)
         held.append([rows for _, rows in grown.opened(tmp_path).manifest.parts])
         plan = as_begun(make_plan(loaded, FIRST + timedelta(days=number)), Ledger(loaded.ledger_url))
-        workspace = Workspace.open(plan)
-        contents = LedgerDigests.of(workspace.ledger, workspace.keys)
-        growth = growth_of(plan, plan.series, workspace.ledger, workspace.root, open_records(loaded), contents)
+        plan, books = support.opened(plan)
+        contents = LedgerDigests.of(books.ledger, books.keys)
+        growth = growth_of(plan, plan.series, books.ledger, loaded.output_root, open_records(loaded), contents)
         levels = plan.series.levels
         borders = np.cumsum([0, *held[-1]])
         expected = [borders[max(0, number + 1 - age)] for age in reversed(levels.ages[1:])]
@@ -192,7 +192,7 @@ def test_a_reservation_from_before_an_append_is_used_for_the_records_that_it_was
     loaded = prepared(tmp_path)
     grow(tmp_path, 0)
     plan = make_plan(loaded, FIRST)
-    charged_steps.reserve(Workspace.open(plan), "killed")
+    charged_steps.reserve(*support.opened(plan), "killed")
     grow(tmp_path, 1)
     assert "reserved" in run(loaded, 0).resumed
 

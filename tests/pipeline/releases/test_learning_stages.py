@@ -25,7 +25,6 @@ from blockveil.pipeline.releases import learning_stages, night
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import write_report
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.verification.verified import verify
@@ -432,7 +431,7 @@ def test_a_stage_that_is_tried_again_by_its_own_attempt_has_the_same_key(tmp_pat
 
     loaded = learning(tmp_path)
     plan = make_plan(loaded, NIGHT)
-    with night.Attempt(Workspace.open(plan), "test", lambda: nullcontext(Losing(1)), quiet) as attempt:
+    with night.Attempt(plan, Ledger(plan.loaded.ledger_url), "test", lambda: nullcontext(Losing(1)), quiet) as attempt:
         attempt.reserve()
         with pytest.raises(StoreError, match="lost"):
             attempt.measure()

@@ -18,7 +18,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases import lineage
 from blockveil.pipeline.releases.charged_steps import abandon, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from tests.house import support
 from tests.pipeline.ledger.test_transfer import RUN_EVENT
 
@@ -89,9 +89,9 @@ def test_a_release_adds_its_events_to_the_file(loaded):
 
 
 def test_a_charge_that_is_given_back_is_told_as_aborted(loaded):
-    workspace = Workspace.open(make_plan(telling(loaded, "events.jsonl"), NIGHT))
-    reservation = reserve(workspace, "test")
-    abandon(workspace, reservation, ComputeError.__name__)
+    plan, books = support.opened(make_plan(telling(loaded, "events.jsonl"), NIGHT))
+    reservation = reserve(plan, books, "test")
+    abandon(books, reservation, ComputeError.__name__)
     events = [json.loads(line) for line in (loaded.base / "events.jsonl").read_text().splitlines()]
     assert [event["eventType"] for event in events] == ["START", "ABORT"]
 

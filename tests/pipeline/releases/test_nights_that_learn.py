@@ -19,7 +19,6 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.withdrawing import withdraw
-from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import write_report
 from blockveil.pipeline.study.replay import replay
 from blockveil.pipeline.verification.verified import verify
@@ -226,7 +225,6 @@ def test_what_a_person_approved_stays_what_the_night_learns_from(first):
     plan = planned(first, NIGHT + timedelta(days=3))
     run(first, NEXT)
     assert as_begun(plan, Ledger(first.ledger_url)) is plan
-    assert Workspace.open(plan).plan is plan
     assert learned_from(first, NIGHT + timedelta(days=3)) == "people/covariance/2026-11-21"
 
 
@@ -234,7 +232,7 @@ def test_what_a_person_approved_is_planned_anew_where_its_teacher_was_withdrawn_
     run(first, NEXT)
     plan = planned(first, NIGHT + timedelta(days=3))
     withdraw(first, "people/covariance/2026-11-21", "wrong unit", remove=False)
-    again = Workspace.open(plan).plan
+    again = as_begun(plan, Ledger(first.ledger_url))
     assert again.designed.learning.earlier.release_id == "people/covariance/2026-11-20"
     assert again.digest != plan.digest
 

@@ -13,10 +13,10 @@ from blockveil.flows.runs.conductor import attempt_of, conduct
 from blockveil.pipeline.base.errors import ConfigError, StoreError, StoreUnreachable
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.released import open_release, read_release
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.destination import Destination
 from blockveil.pipeline.releases.order import plainly
-from blockveil.pipeline.releases.workspace import Workspace
 from blockveil.pipeline.report import write_comparison, write_report
 from blockveil.pipeline.verification.verified import releases_at, verify
 from tests.flows.cli.test_report_command import report
@@ -36,8 +36,8 @@ def made(door, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         there = f"{made_bucket(door.address, patch, __name__)}/out"
         loaded = sent_to(support.prepare(tmp_path_factory.mktemp("made")), there)
-        workspace = Workspace.open(make_plan(loaded, NIGHT))
-        conduct(attempt_of(workspace, "test", None, lambda *_: None), plainly)
+        plan, ledger = make_plan(loaded, NIGHT), Ledger(loaded.ledger_url)
+        conduct(attempt_of(plan, ledger, "test", None, lambda *_: None), plainly)
         yield loaded, f"{there}/people/covariance"
 
 

@@ -29,7 +29,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import datasets
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import charged_steps, night, publishing
+from blockveil.pipeline.releases import charged_steps, publishing
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
@@ -287,7 +287,7 @@ def test_whatever_ends_a_night_nothing_stays_reserved_or_unfinished(tmp_path, mo
 
 def test_a_night_that_fails_before_it_reserves_leaves_that_of_another_attempt(tmp_path, monkeypatch):
     loaded = support.prepare(tmp_path)
-    charged_steps.reserve(night.Workspace.open(make_plan(loaded, NIGHT)), "another")
+    charged_steps.reserve(*support.opened(make_plan(loaded, NIGHT)), "another")
     monkeypatch.setattr(charged_steps, "open_records", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(loaded)

@@ -26,7 +26,6 @@ from blockveil.pipeline.releases import charged_steps
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.contents import LedgerDigests, key_name
 from blockveil.pipeline.releases.keys import ContentStore, KeyStore
-from blockveil.pipeline.releases.night import Workspace
 from blockveil.pipeline.releases.renewing import ReleaseLedgers
 from tests.house import support
 from tests.pipeline.data.ingest import growing_support as grown
@@ -111,16 +110,16 @@ def test_nights_and_series_go_on_by_the_entry_alone(tmp_path, more):
 
 def killed_at(loaded, number, step):
     """Leave a night as it is when its process dies."""
-    workspace = Workspace.open(make_plan(loaded, FIRST + timedelta(days=number)))
-    reservation = charged_steps.reserve(workspace, "killed")
+    plan, books = support.opened(make_plan(loaded, FIRST + timedelta(days=number)))
+    reservation = charged_steps.reserve(plan, books, "killed")
     if step != "RESERVED":
-        staged = charged_steps.measure(workspace, reservation, ThreadCompute(1), lambda *_: None)
+        staged = charged_steps.measure(plan, books, reservation, ThreadCompute(1), lambda *_: None)
     if step == "published":
-        published = charged_steps.publish(workspace, staged)
-        workspace.keys.destroy(reservation.charge.charge_id)
+        published = charged_steps.publish(plan, staged)
+        books.keys.destroy(reservation.charge.charge_id)
         staged.held.discard()
         del published
-    return workspace, reservation
+    return books, reservation
 
 
 @pytest.mark.parametrize("step", ["RESERVED", "COMMITTED"])
@@ -147,8 +146,8 @@ def test_units_are_not_erased_while_a_night_with_their_records_is_unfinished_and
 def test_a_charge_that_is_given_back_holds_up_no_erasure_and_its_number_is_not_lost(tmp_path):
     loaded = of_persons(tmp_path, SERIES)
     grow_by_person(tmp_path, 0)
-    workspace, reservation = killed_at(loaded, 0, "RESERVED")
-    assert workspace.ledger.void_if_reserved(reservation.charge.charge_id, "killed")
+    books, reservation = killed_at(loaded, 0, "RESERVED")
+    assert books.ledger.void_if_reserved(reservation.charge.charge_id, "killed")
     erase(tmp_path, [3])
     assert run(loaded, 0).resumed is None
 
@@ -337,7 +336,7 @@ def test_a_release_that_begins_while_an_erasure_looks_refuses_one_of_the_two(tmp
     run(loaded, 0)
     ledger = ledger_of(loaded)
     seen = ledger.renewals()
-    charged_steps.reserve(Workspace.open(make_plan(loaded, FIRST + timedelta(days=1))), "meanwhile")
+    charged_steps.reserve(*support.opened(make_plan(loaded, FIRST + timedelta(days=1))), "meanwhile")
     with pytest.raises(LedgerError, match="A release began while the ledger's digests of records were renewed"):
         ledger.renew(Renewal("a", "b"), seen)
     assert ledger.renewals().generation == 0

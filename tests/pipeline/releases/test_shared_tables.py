@@ -19,7 +19,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import make_report
 from blockveil.pipeline.study.replay import replay
 from tests.house import support
@@ -99,7 +99,7 @@ def test_nights_of_sums_share_a_charge_and_are_near_the_truth_with_honest_errors
     assert len(spent) == 1
     assert Ledger(loaded.ledger_url).verify().problems == []
     if way == "residuals":
-        assert relation == "add-remove" or make_report(Workspace.open(plan), outcome).path.exists()
+        assert relation == "add-remove" or make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.exists()
         tables = bv.open(outcome.path)
         assert np.allclose(tables.array("table_1").sum(axis=1), tables.array("table_2").sum(axis=1))
 

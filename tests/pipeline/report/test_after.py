@@ -7,9 +7,10 @@ import pytest
 
 from blockveil.pipeline.data.released import read_release
 from blockveil.pipeline.kinds.moments import post_processing as of_moments
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import after, make_report
 from tests.house import support
 from tests.pipeline.plan import test_begun_plans
@@ -23,7 +24,7 @@ NIGHT = date(2026, 11, 20)
 def released(folder, loaded):
     plan = make_plan(loaded, NIGHT)
     outcome = run_release(plan, ThreadCompute(2), "test", lambda *_: None)
-    made = make_report(Workspace.open(plan), outcome)
+    made = make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     return plan, read_release(outcome.path), made
 
 

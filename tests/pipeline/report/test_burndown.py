@@ -9,7 +9,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.charged_steps import abandon, reserve
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import burndown
 from blockveil.pipeline.report.papers import CARD, DARK, LIGHT
 from blockveil.pipeline.report.pictures import burn_down
@@ -23,8 +23,8 @@ def test_every_charge_is_a_point_and_the_last_is_what_is_spent(tmp_path):
     plans = [make_plan(loaded, FIRST + timedelta(days=i)) for i in range(3)]
     for plan in plans[:2]:
         run_release(plan, ThreadCompute(2), "t", lambda *a: None)
-    workspace = Workspace.open(plans[2])
-    assert abandon(workspace, reserve(workspace, "t"), "a reason")
+    plan, books = support.opened(plans[2])
+    assert abandon(books, reserve(plan, books, "t"), "a reason")
     ledger = Ledger(loaded.ledger_url)
     status = ledger.budget("people")
     points = burndown.points(ledger.history("people"), status.cap)

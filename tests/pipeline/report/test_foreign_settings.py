@@ -25,8 +25,8 @@ TODAY = date(2026, 11, 20)
 
 
 def page(folder):
-    workspace, outcome = released(folder)
-    return lambda: report.make_report(workspace, outcome).path.read_text()
+    plan, outcome = released(folder)
+    return lambda: report.make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
 
 
 def rehearsed(folder):

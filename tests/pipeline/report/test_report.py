@@ -15,10 +15,11 @@ from blockveil.pipeline import report
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import open_release, read_release
+from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
-from blockveil.pipeline.releases.night import Workspace, run_release
+from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import facts, machine_readable, markdown, page, words
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.loading import loading
@@ -31,13 +32,13 @@ from tests.pipeline.releases.test_release import NIGHT
 def released(folder, night=NIGHT, **options):
     loaded = support.prepare(folder, **options)
     plan = make_plan(loaded, night)
-    return Workspace.open(plan), run_release(plan, ThreadCompute(2), "test", lambda *a: None)
+    return plan, run_release(plan, ThreadCompute(2), "test", lambda *a: None)
 
 
 @pytest.mark.parametrize("kind", ["covariance", "second-moment"])
 def test_a_page_is_written_beside_the_release_and_fetches_nothing(tmp_path, kind):
-    workspace, outcome = released(tmp_path, kind=kind)
-    made = report.make_report(workspace, outcome)
+    plan, outcome = released(tmp_path, kind=kind)
+    made = report.make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     text = made.path.read_text()
     assert made.path == outcome.path.with_suffix(".html")
     for said in ("multiplies the probability", "by tossing a coin", "Noise and signal", "known-limits", "income"):
@@ -48,7 +49,7 @@ def test_a_page_is_written_beside_the_release_and_fetches_nothing(tmp_path, kind
     assert not re.search(r"(src|srcset|href)=\"(?!data:)", text)
     assert "<script" not in text
     HTMLParser().feed(text)
-    again = report.make_report(workspace, outcome)
+    again = report.make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     assert again.path.read_text() == text, "the same release and ledger give the same page"
 
 
@@ -85,8 +86,8 @@ def test_the_policy_of_the_page_allows_its_own_style_and_nothing_from_outside(tm
 
 @pytest.mark.usefixtures("pictures_in_words")
 def test_the_json_says_what_the_page_says_and_is_plain(tmp_path):
-    workspace, outcome = released(tmp_path)
-    made = report.make_report(workspace, outcome)
+    plan, outcome = released(tmp_path)
+    made = report.make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     assert made.data.name == outcome.path.stem + ".report.json"
     content = json.loads(made.data.read_text(), parse_constant=lambda name: pytest.fail(name))
     assert content["blockveil_report"] == machine_readable.VERSION
@@ -267,9 +268,9 @@ def test_a_release_that_does_not_say_its_noise_is_refused():
 
 @pytest.mark.usefixtures("pictures_in_words")
 def test_a_release_with_hardly_any_records_carries_a_warning(tmp_path):
-    workspace, outcome = released(tmp_path, values=support.records()[:1])
+    plan, outcome = released(tmp_path, values=support.records()[:1])
     assert not read_release(outcome.path).attributes["reliable"]
-    assert "meaningless" in report.make_report(workspace, outcome).path.read_text()
+    assert "meaningless" in report.make_report(plan, Ledger(plan.loaded.ledger_url), outcome).path.read_text()
 
 
 def test_a_damaged_release_has_no_report(tmp_path):
