@@ -153,6 +153,7 @@ PARTS = {
     "accuracy",
     "unit_rows",
     "post_processing",
+    "learning",
     "preview",
     "presenter",
 }

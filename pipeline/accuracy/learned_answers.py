@@ -20,7 +20,7 @@ def in_learned_shape(plan: Plan, population: Population) -> Plan:
     learning = plan.designed.learning
     if learning is None:
         return plan
-    places = population.places(learning.questions.pilot.features[: len(plan.columns)])
+    places = population.places(plan.columns)
     mean, size = population.mean[places], population.size[places]
     try:
         return plan.of_last_stage(learning.supposed(mean, size, population.rows))

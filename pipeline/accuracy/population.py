@@ -140,7 +140,7 @@ class Population:
             min(shape[2] for shape in shapes),
             density,
             plan.designed.learning is not None,
-            sized=plan.designed.learning is None or plan.designed.learning.bounds is None,
+            sized=plan.designed.learning is None or plan.designed.learning.sized,
         )
         learning = plan.designed.learning
         if learning is None or learning.earlier is None:

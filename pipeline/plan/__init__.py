@@ -19,15 +19,10 @@ The README of this folder says what goes in, what comes out, and which rule hold
   what would change it
 * :mod:`.finite_numbers`: Whether every number that a release would publish stays far inside float64, told from its plan
   alone
-* :mod:`.first_stages`: Stages before the answer of a night that learns: what each asks, what it released, and how
-  releases state it
-* :mod:`.fisher_stage`: The last stage of a training whose coefficients get errors, under one charge with the steps
 * :mod:`.forecast`: How long a budget lasts
 * :mod:`.forecast_lines`: A forecast in words, as a terminal shows it
 * :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
 * :mod:`.grouping`: Several rows per unit
-* :mod:`.last_stages`: The last stage of a night that learns: a covariance or totals
-* :mod:`.learning`: A night that learns the shape of its noise first: stages under one charge
 * :mod:`.machine_speed`: How fast this machine is, in about a second: the rates of the cost model
 * :mod:`.mechanism_choice`: From the ``[mechanism]`` of a config to the mechanism
 * :mod:`.mechanisms_compared`: The mechanisms that ``auto`` compared, in words: names, errors, and why or why not
@@ -43,6 +38,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.signed_approval`: Approvals that officers sign with keys of their own, where a config wants that: written,
   found, and asked for
 * :mod:`.splitting`: One guarantee shared by several releases
+* :mod:`.stages`: Stages beside the answer of a night, under one charge with it: what each asks and released, and what
+  states it
 * :mod:`.summary`: A plan in words and numbers, for a terminal, an artifact and a report. Reads no data
 * :mod:`.vetting`: Releases with mechanisms and queries of other packages
 * :mod:`.what_if`: What-if questions

@@ -66,10 +66,9 @@ def _public(designed: Designed, answer: Answer, charge: Loss, release_id: str) -
         **answer.design.facts(),
         "loss": charge.plain,
     }
-    if designed.learning is not None:
-        numbers["learning"] = designed.learning.facts()
-    if designed.fisher is not None:
-        numbers["fisher"] = designed.fisher.facts()
+    stages = designed.learning or designed.stage_after
+    if stages is not None:
+        numbers |= stages.facts()
     if designed.compared:
         numbers["compared"] = [asdict(candidate) for candidate in designed.compared]
     world = release_world(designed.resolved.config)

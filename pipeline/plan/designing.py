@@ -11,19 +11,14 @@ from functools import partial
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.engine.mechanisms.auto import Auto, Candidate, compare
-from blockveil.engine.mechanisms.contract import Designer, NotApplicable
+from blockveil.engine.mechanisms.contract import Designer
 from blockveil.engine.noise.design import Design
-from blockveil.pipeline.kinds.gradients.question import Gradients, errors_share_of
-from blockveil.pipeline.kinds.moments.question import Moment
-from blockveil.pipeline.kinds.totals.question import TotalsQuestion
-from blockveil.pipeline.plan.fisher_stage import FisherStage
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
-from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.rounded import enough
 from blockveil.pipeline.plan.shares import check_share
+from blockveil.pipeline.plan.stages import StageAfter, StagesBefore
 from blockveil.pipeline.questions import Answer
-from blockveil.pipeline.questions.spread_questions import LearningQuestions
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +40,8 @@ class Designed:
         night, which has the least noise.
     learning
         Where the shape of the noise is learned, all stages; the answer is then that of records that stay in their box.
-    fisher
-        Where coefficients of a trained model get errors, the stage after its last step.
+    stage_after
+        Where more is asked once all steps are made, the stage for it; the answer is then that of the steps.
     """
 
     resolved: Resolved
@@ -55,8 +50,8 @@ class Designed:
     compared: tuple[Candidate, ...] = ()
     together: Answer | None = None
     first: Answer | None = None
-    learning: Learning | None = None
-    fisher: FisherStage | None = None
+    learning: StagesBefore | None = None
+    stage_after: StageAfter | None = None
 
     @property
     def has_its_bits(self) -> bool:
@@ -74,8 +69,8 @@ class Designed:
             It exceeds the guarantee, or the config declares a share and the loss is not Gaussian.
         """
         privacy = self.resolved.config.privacy
-        loss = self.answer.design.loss if self.learning is None else self.learning.loss
-        loss = loss if self.fisher is None else self.fisher.loss
+        stages = self.learning or self.stage_after
+        loss = self.answer.design.loss if stages is None else stages.loss
         found = charge_of_a_unit(loss, self.resolved.guarantee, privacy)
         check_share(privacy, found)
         return found
@@ -105,11 +100,12 @@ def _shared(asked: Resolved, found: Design) -> None:
 
 def _designed(asked: Resolved) -> Designed:
     question, mechanism, guarantee, night = asked.question, asked.mechanism, asked.of_a_row, asked.night
-    if asked.learning is not None:
-        return _learning(asked, asked.learning)
-    share = errors_share_of(question)
-    if share is not None:
-        return _with_errors(asked, share)
+    learning: StagesBefore | None = asked.config.kind.part("learning", _no_stages)(asked)
+    if learning is not None:
+        return Designed(asked, question.answer(learning.noise), mechanism, learning=learning)
+    stage_after: StageAfter | None = asked.config.kind.part("stage_after", _no_stages)(asked)
+    if stage_after is not None:
+        return Designed(asked, question.answer(stage_after.noise), mechanism, stage_after=stage_after)
     if isinstance(mechanism, Auto):
         best = compare(question.problem, guarantee, mechanism.metric, partial(_shared, asked))
         return Designed(asked, question.answer(best.design), best.mechanism, best.table)
@@ -121,18 +117,5 @@ def _designed(asked: Resolved) -> Designed:
     return Designed(asked, whole, mechanism, together=question.answer(together), first=first)
 
 
-def _with_errors(asked: Resolved, share: float) -> Designed:
-    """The steps of a training, with what the stage for its errors leaves them, and that stage."""
-    question, mechanism = asked.question, asked.mechanism
-    if isinstance(mechanism, Auto) or not isinstance(question, Gradients):
-        raise NotApplicable('query.training.errors_share with mechanism.kind = "auto"; choose "gaussian"')
-    fisher = FisherStage.of(question, share, asked.of_a_row, partial(mechanism.design, question.problem))
-    return Designed(asked, question.answer(fisher.steps), mechanism, fisher=fisher)
-
-
-def _learning(asked: Resolved, questions: LearningQuestions) -> Designed:
-    """The answer in the box, with what all stages leave it, and the stages."""
-    if not isinstance(asked.question, Moment | TotalsQuestion):
-        raise NotApplicable('query.geometry.learn is for query.kind = "covariance" or "totals"; leave it out')
-    learning = Learning.of(questions, asked.mechanism, asked.question, asked.of_a_row, asked.earlier)
-    return Designed(asked, asked.question.answer(learning.box), asked.mechanism, learning=learning)
+def _no_stages(asked: Resolved) -> None:
+    """Most kinds ask once."""

@@ -23,7 +23,7 @@ from blockveil.pipeline.data.derived_noise import diagonal_of
 from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.entries import WITHDRAWN
-from blockveil.pipeline.questions.spread_questions import LearningQuestions
+from blockveil.pipeline.sections.geometry_section import BoxGeometry
 
 MOST_LOST = 0.5
 """Share of squared length that shortening took of a night by its rings, up to which others learn from it."""
@@ -97,8 +97,8 @@ def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> Earl
     StoreError
         What may pass keeps the earlier release from being read.
     """
-    questions = LearningQuestions.of(loaded)
-    if questions is None or questions.shape.learn == "mean" or not ledger.exists():
+    shape = next(iter(loaded.config.query.geometries.values()), None)
+    if not isinstance(shape, BoxGeometry) or shape.learn in (None, "mean") or not ledger.exists():
         return None
     known = _newest(ledger, loaded, release_id)
     if known is None:
@@ -112,7 +112,7 @@ def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> Earl
         return None  # it was pruned, or is damaged: a pilot costs little
     learned = stated.get("learned", {})
     same = stated["output_digest"] == digest and stated["release_id"] == earlier_id
-    if not same or learned.get("domain") != "ellipsoid" or learned["declared_geometry"] != questions.stated_shape():
+    if not same or learned.get("domain") != "ellipsoid" or learned["declared_geometry"] != shape.stated():
         return None
     if learned["clipped_squared_length_share"] > MOST_LOST:
         return None

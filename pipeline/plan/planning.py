@@ -31,9 +31,9 @@ from blockveil.pipeline.plan.designing import Designed, design
 from blockveil.pipeline.plan.earlier_shape import EarlierShape
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.finite_numbers import require_finite
-from blockveil.pipeline.plan.first_stages import Learned
 from blockveil.pipeline.plan.grouping import charge_of_a_unit
 from blockveil.pipeline.plan.resolving import resolve
+from blockveil.pipeline.plan.stages import Learned
 from blockveil.pipeline.questions import Answer, Question
 from blockveil.pipeline.questions.stepwise import course_of, steps_of
 
@@ -164,7 +164,7 @@ class Plan:
 
         Where coefficients get errors, the mechanism is that of the steps with their own loss.
         """
-        if self.learned is None and self.designed.fisher is None:
+        if self.learned is None and self.designed.stage_after is None:
             return self.public
         own = charge_of_a_unit(self.design.loss, self.guarantee, self.config.privacy)
         return describe(self.designed, own, self.release_id).public
@@ -180,11 +180,11 @@ class Plan:
         learning = self.designed.learning
         if learning is None:
             raise RuntimeError("only a night that learns has a last stage")
-        asked, answer = replace(self.designed.resolved, learning=None), self.answer
+        asked, answer = self.designed.resolved, self.answer
         if learned.semi_axes is not None:
-            loaded = learning.questions.with_shape(self.loaded, learned.centre, learned.semi_axes)
-            question = learning.answer.in_ellipsoid(loaded, learned.shortening)
-            asked, answer = replace(asked, config=loaded.config, question=question), question.answer(learning.ellipsoid)
+            ellipsoid = learned.centre, learned.semi_axes, learned.shortening
+            config, answer = learning.in_ellipsoid(self.loaded, *ellipsoid)
+            asked = replace(asked, config=config, question=answer.question)
         designed = replace(self.designed, resolved=asked, answer=answer, learning=None)
         return replace(self, designed=designed, learned=learned)
 
@@ -242,10 +242,9 @@ class Plan:
     @cached_property
     def effort(self) -> Effort:
         """What it asks of the machine that runs it; no part of what is promised."""
-        learning, fisher = self.designed.learning, self.designed.fisher
+        learning, stage_after = self.designed.learning, self.designed.stage_after
         beside: tuple[Answer, ...] = () if learning is None else learning.before
-        if fisher is not None:
-            beside = (fisher.answer,)
+        beside += () if stage_after is None else (stage_after.answer,)
         return Effort(self.config, self.answer, self.series is not None, beside, learning is not None)
 
     @property
@@ -287,8 +286,8 @@ def make_plan(
     require_own_names(loaded.config)
     require_finite(loaded.config, plan.answer, described)
     plan.effort.cut(plan.effort.machine())  # a plan fits the memory bound before it starts
-    if designed.fisher is not None:
-        stage = Effort(loaded.config, designed.fisher.answer, weighs=False)
+    if designed.stage_after is not None:
+        stage = Effort(loaded.config, designed.stage_after.answer, weighs=False)
         stage.cut(stage.machine())
     _check_blocks(plan)
     _check_last_stages(plan)

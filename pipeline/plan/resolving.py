@@ -19,7 +19,6 @@ from blockveil.pipeline.plan.nights import SharedNight
 from blockveil.pipeline.plan.rounded import by_bits
 from blockveil.pipeline.plan.shares import guarantee_of
 from blockveil.pipeline.questions import Question, ask
-from blockveil.pipeline.questions.spread_questions import LearningQuestions
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +27,10 @@ class Resolved:
 
     Attributes
     ----------
+    loaded
+        The config as it was read.
     config
-        The config, with as many bits as the question has.
+        The same with as many bits as the question has.
     question, mechanism
         What it asks, and the mechanism that it names.
     guarantee, of_a_row
@@ -38,11 +39,11 @@ class Resolved:
         Which of the nights that share a charge it is for; None where it is charged alone.
     settled
         Whether the number of bits is settled; else it suits only noise beside which their rounding is negligible.
-    learning, earlier
-        What is asked before, where the shape of the noise is learned, and where records lay on an earlier night; None
-        elsewhere.
+    earlier
+        Where records lay on an earlier night, of a night that learns from it; None elsewhere.
     """
 
+    loaded: LoadedConfig
     config: ReleaseConfig
     question: Question
     mechanism: Designer
@@ -50,7 +51,6 @@ class Resolved:
     of_a_row: ApproxDP
     night: SharedNight | None
     settled: bool
-    learning: LearningQuestions | None = None
     earlier: EarlierShape | None = None
 
 
@@ -78,7 +78,6 @@ def resolve(
     privacy, night = loaded.config.privacy, SharedNight.of(loaded.config.continual, logical_date, number)
     guarantee = guarantee_of(privacy)
     of_a_row = guarantee_of_a_row(guarantee, privacy)
-    learning = LearningQuestions.of(loaded)
     for made, settled in by_bits(loaded):
         mechanism = mechanism_of(made.config)
-        yield Resolved(made.config, ask(made), mechanism, guarantee, of_a_row, night, settled, learning, earlier)
+        yield Resolved(loaded, made.config, ask(made), mechanism, guarantee, of_a_row, night, settled, earlier)

@@ -15,7 +15,6 @@ from blockveil.pipeline.plan import nights, promise, published_epsilons, rounded
 from blockveil.pipeline.plan.balance import Rows
 from blockveil.pipeline.plan.coarse_steps import coarse_steps
 from blockveil.pipeline.plan.excess_noise import Advice, excess_noise
-from blockveil.pipeline.plan.learning import OF_PILOTS, OF_RINGS
 from blockveil.pipeline.plan.mechanisms_compared import bound_sentence, comparison_text
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.price import Price
@@ -50,6 +49,7 @@ def describe(
     """
     config, answer, charge = plan.config, plan.answer, _charge(plan, price)
     m, n = answer.shape
+    stages = plan.designed.learning or plan.designed.stage_after
     bounds = [*_norms(config), *_paid_bounds(config)]
     query = f"{config.query.kind}, {m:,} x {n:,}, of at most {config.query.rows_at_most:,} rows"
     rows: Rows = [
@@ -58,8 +58,7 @@ def describe(
         *(("Override", override.sentence) for override in plan.loaded.overrides),
         ("Query", query),
         *bounds,
-        *_stages(plan),
-        *_errors(plan),
+        *([] if stages is None else stages.lines()),
         ("Guarantee", promise.sentence(plan)),
         ("In words", promise.in_words(plan, price)),
         ("Elsewhere", published_epsilons.nearest(plan.guarantee.epsilon)),
@@ -122,45 +121,6 @@ def _norms(config: ReleaseConfig) -> Rows:
         )
         for shape in shapes
         if shape.norm_at_most is not None
-    ]
-
-
-def _stages(plan: Plan) -> Rows:
-    """What a night learns before its answer, and of which shape the numbers below are."""
-    learning = plan.designed.learning
-    if learning is None:
-        return []
-    near = "" if learning.bounds is None else ", in bounds that are learned too"
-    means = learning.questions.shape.learn == "mean"
-    before = "" if means else " (unless a release before does)"
-    first = f"{100 * OF_PILOTS:g} % of mu squared say where records lie{near}{before}"
-    if learning.earlier is not None:
-        first = f"{learning.earlier.release_id} says where records lie"
-    return [
-        (
-            "Learns",
-            f"{first}, {100 * OF_RINGS:g} % of mu squared how far they spread; the "
-            f"rest releases their {'totals' if means else 'covariance'} in the ellipsoid of least expected error of "
-            f"{learning.questions.shape.learn}s, or in the declared box where that has less. All is charged whatever "
-            "is found. Noise and expected error are those of the box",
-        )
-    ]
-
-
-def _errors(plan: Plan) -> Rows:
-    """What a training spends on errors of its coefficients; nothing where they have none."""
-    fisher = plan.designed.fisher
-    if fisher is None:
-        return []
-    return [
-        (
-            "Errors",
-            f"{100 * fisher.share:g} % of mu squared for the score and the Fisher matrix at the last weights, from "
-            "which each coefficient has a standard error; the steps have the rest. The noise hides the matrix, and no "
-            f"error is known, below some {float(f'{fisher.records_needed:.1g}'):,.0f} records, where features have a "
-            "standard deviation of a sixth of their width, no two say the same, and neither class is rare. All is "
-            "charged whatever is found. Noise and expected error below are those of the steps",
-        )
     ]
 
 

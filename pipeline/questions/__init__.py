@@ -5,7 +5,6 @@
 * :mod:`.question`: What every question and its answer offer, and what questions share: quantisers and names
 * :mod:`.rounded_sides`: How the values of records in a box become integers: on which steps, at which places, and what
   that adds to an error
-* :mod:`.spread_questions`: What a night asks of its records before its answer, where it learns the shape of its noise
 * :mod:`.stepwise`: Answers that are measured in steps, each of which follows from what the steps before it released
 """
 

@@ -27,9 +27,8 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.plan.effort import Effort
-from blockveil.pipeline.plan.first_stages import Drawn, Stage, arrays
-from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.stages import Drawn, Stage, StagesBefore, arrays
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.releases import in_memory
@@ -55,7 +54,7 @@ class StagedMeasurement:
     """
 
     def __init__(
-        self, learning: Learning, plan: Plan, dataset: Dataset, handle: str, compute: Compute, tell: Tell
+        self, learning: StagesBefore, plan: Plan, dataset: Dataset, handle: str, compute: Compute, tell: Tell
     ) -> None:
         self.plan, self._learning, self._dataset = plan, learning, dataset
         self._handle, self._compute, self._tell = handle, compute, tell

@@ -21,9 +21,10 @@ from blockveil.pipeline.base.foreign_files import MOST_METADATA
 from blockveil.pipeline.data import zarr_arrays
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Charge
-from blockveil.pipeline.plan.first_stages import arrays
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.stages import Drawn, arrays
 from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.questions.stepwise import course_of
 from blockveil.pipeline.releases import outputs
 
 _MOST_ENTRIES = 2**20
@@ -134,11 +135,13 @@ def _with_long_numbers(value: Any) -> Any:
 
 def _other_stages(plan: Plan, rows: int) -> ReleaseArrays:
     """Arrays of stages before or after the answer whose counts and sums are zero."""
-    learning, fisher = plan.designed.learning, plan.designed.fisher
+    learning, stage_after = plan.designed.learning, plan.designed.stage_after
+    drawn = [] if learning is None else learning.blank(rows)
+    course = course_of(plan.question, plan.design)
+    if stage_after is not None and course is not None:
+        drawn = [Drawn(stage_after.at(course.weights), np.zeros(stage_after.answer.design.shape, dtype=np.int64))]
     with np.errstate(all="ignore"):
-        if fisher is not None:
-            return fisher.arrays(np.zeros(fisher.answer.design.shape, dtype=np.int64), rows)
-        return {} if learning is None else arrays(learning.blank(rows), rows)
+        return arrays(drawn, rows)
 
 
 def _stand_in(plan: Plan, rows: int, most: int) -> ReleaseArrays:

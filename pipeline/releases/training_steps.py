@@ -26,9 +26,9 @@ from blockveil.engine.answers.layout import Layout, Tile
 from blockveil.engine.noise.design import Design, Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.data.datasets import Dataset
-from blockveil.pipeline.plan import fisher_stage
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.stages import Drawn, arrays
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.stepwise import StepSum, Stepwise
 from blockveil.pipeline.releases import in_memory
@@ -132,13 +132,13 @@ class StepwiseMeasurement:
                 own -= course.taken(key)
                 self._heard.follow(course, own)
                 course.follow(own)
-        self._further = self._errors(key)
+        self._further = self._after(key)
 
     def close(self, draft: Draft) -> ReleaseArrays:
         """Write all arrays; as :meth:`.Measurement.close`."""
-        arrays = self.plan.answer.arrays(self._released, self._dataset.rows)
-        draft.write({**arrays, **self._further})
-        return arrays
+        own = self.plan.answer.arrays(self._released, self._dataset.rows)
+        draft.write({**own, **self._further})
+        return own
 
     @property
     def _name(self) -> str:
@@ -153,25 +153,25 @@ class StepwiseMeasurement:
         name = f"{self._name}{'-all' if of_all else ''}"
         return _hold(self._compute, self._dataset, layout, self._chunk_rows, query, name)
 
-    def _errors(self, key: NoiseKey) -> ReleaseArrays:
-        """Arrays of the stage after the last step, from which errors of the coefficients follow.
+    def _after(self, key: NoiseKey) -> ReleaseArrays:
+        """Arrays of the stage after the last step, where there is one.
 
         Its noise is under a key of its own, bound to the committed key and to the released sums of all steps. The
         weights that it reads records at follow from these by arithmetic that is the same on every machine.
         """
-        stage, plan, dataset, compute = self.plan.designed.fisher, self.plan, self._dataset, self._compute
-        if stage is None:
+        plan, dataset, compute = self.plan, self._dataset, self._compute
+        if plan.designed.stage_after is None:
             return {}
+        stage = plan.designed.stage_after.at(self._course.weights)
         effort = Effort(plan.config, stage.answer, weighs=False)
         layout = effort.layout(dataset.rows, self._chunk_rows, compute.workers, compute.threads)
-        name = f"blockveil-{self._handle[:12]}-{secrets.token_hex(4)}-{fisher_stage.NAME}"
-        query = stage.question.query(self._course.weights)
-        held = compute.hold(exact_graph(dataset.source, query, layout, self._chunk_rows, name), in_memory.quiet)
+        name = f"blockveil-{self._handle[:12]}-{secrets.token_hex(4)}-{stage.name}"
+        held = compute.hold(exact_graph(dataset.source, stage.query, layout, self._chunk_rows, name), in_memory.quiet)
         # Of other records, nothing may be drawn: a later attempt gives the same noise to the right ones.
         dataset.check_unchanged(committed=True)
-        bound = hashlib.sha256(fisher_stage.NAME.encode() + self._released.astype("<i8").tobytes()).digest()
+        bound = hashlib.sha256(stage.name.encode() + self._released.astype("<i8").tobytes()).digest()
         released = in_memory.drawn(stage.answer.design, held, layout, compute, key.of_stage(bound), name)
-        return stage.arrays(released, dataset.rows)
+        return arrays([Drawn(stage, released)], dataset.rows)
 
 
 class _Heard:

@@ -175,6 +175,11 @@ class BoxGeometry(Section):
                 "Add learn, or leave clipped_share_at_most out",
             )
 
+    def stated(self) -> dict[str, Any]:
+        """The box as a release states shapes: no path is part of it."""
+        stated = self.model_dump(mode="json", exclude_none=True)
+        return stated | ({} if self.bounds is None else {"bounds": "file"})
+
     def spans(self) -> tuple[Span, ...]:
         """Interval that contains each feature of every admissible record."""
         bounds = ((feature.lower, feature.upper) for feature in self.features)

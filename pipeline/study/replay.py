@@ -35,15 +35,14 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.sampled_noise import Sampling
 from blockveil.pipeline.accuracy.extreme_rows import Row
 from blockveil.pipeline.kinds.gradients.question import Gradients
-from blockveil.pipeline.plan.fisher_stage import FisherStage
-from blockveil.pipeline.plan.learning import Learning
 from blockveil.pipeline.plan.planning import Plan
+from blockveil.pipeline.plan.stages import StageAfter, StagesBefore
 from blockveil.pipeline.releases.compute import Compute
 from blockveil.pipeline.study.contributions import rows_of_a_unit
 from blockveil.pipeline.study.frozen_outputs import ExactAnswer, exact_answer
 from blockveil.pipeline.study.replay_path import ReplayPath, throwaway_key
 from blockveil.pipeline.study.replayed import Replayed
-from blockveil.pipeline.study.replayed_stages import fisher_loss, stage_losses
+from blockveil.pipeline.study.replayed_stages import loss_after, stage_losses
 
 Tell = Callable[[str, float | None], None]
 Released = NDArray[np.int64]
@@ -199,14 +198,15 @@ def _by_loss_in_training(path: ReplayPath[NoiseDesign], loss: PairLoss, tell: Te
         if longer:
             largest = list(dict.fromkeys(unit for pair in pairs for unit in (pair.one, pair.other)))[:_FOLLOWED]
             pairs = _by_loss(path, largest, loss, tell)
-        found += pairs if path.plan.designed.fisher is None else _with_errors(path, path.plan.designed.fisher, pairs)
+        stage = path.plan.designed.stage_after
+        found += pairs if stage is None else _with_stage(path, stage, pairs)
     path.away = False
     return sorted(found, key=lambda pair: -pair.loss)
 
 
-def _with_errors(path: ReplayPath[NoiseDesign], fisher: FisherStage, pairs: list[Neighbouring]) -> list[Neighbouring]:
+def _with_stage(path: ReplayPath[NoiseDesign], stage: StageAfter, pairs: list[Neighbouring]) -> list[Neighbouring]:
     """Pairs with the loss of all steps and of the stage after them: losses of Gaussian noise add up in squares."""
-    own = fisher_loss(path, fisher, throwaway_key(), _loss)
+    own = loss_after(path, stage, throwaway_key(), _loss)
     return [replace(pair, loss=hypot(pair.loss, own(pair.one, pair.other))) for pair in pairs]
 
 
@@ -231,7 +231,7 @@ def _largest_share(path: ReplayPath[NoiseDesign], tell: Tell) -> tuple[float, Ne
     return dominating((step,)).mu / _charged(path), pair
 
 
-def _by_all_stages(path: ReplayPath[NoiseDesign], learning: Learning) -> Neighbouring:
+def _by_all_stages(path: ReplayPath[NoiseDesign], learning: StagesBefore) -> Neighbouring:
     """The pair of the largest loss in all stages of a night that learns its shape."""
     loss, units = stage_losses(path, learning, throwaway_key(), _loss), path.units
     places = combinations(range(len(units)), 2) if path.replaces else ((0, place) for place in range(1, len(units)))

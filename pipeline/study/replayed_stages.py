@@ -21,9 +21,7 @@ from blockveil.engine.answers.layout import Tile
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.accuracy.extreme_rows import Row
-from blockveil.pipeline.plan.first_stages import Drawn
-from blockveil.pipeline.plan.fisher_stage import FisherStage
-from blockveil.pipeline.plan.learning import Learning
+from blockveil.pipeline.plan.stages import Drawn, StageAfter, StagesBefore
 from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.study.replay_path import ReplayPath
 
@@ -34,21 +32,21 @@ UnitLoss = Callable[[Row | None, Row | None], float]
 _CHUNK_ROWS = 16
 
 
-def fisher_loss(path: ReplayPath[Any], fisher: FisherStage, key: NoiseKey, loss: Loss) -> UnitLoss:
+def loss_after(path: ReplayPath[Any], after: StageAfter, key: NoiseKey, loss: Loss) -> UnitLoss:
     """Loss of two contributions of a unit in the stage after the last step of a training.
 
     Parameters
     ----------
     path
         Makes the data sets; the stage is replayed at the weights that its training begins with.
-    fisher
+    after
         The stage.
     key, loss
         As for :func:`stage_losses`.
     """
     if path.course is None:
         raise RuntimeError("only a training has a stage after its last step")
-    design, query = fisher.answer.design, fisher.question.query(path.course.weights)
+    design, query = additive(after.answer.design), after.at(path.course.weights).query
     whole, found = [Tile((0, design.shape[0]), (0, design.shape[1]))], dict[int, Released]()
 
     def released(unit: Row | None) -> Released:
@@ -60,7 +58,9 @@ def fisher_loss(path: ReplayPath[Any], fisher: FisherStage, key: NoiseKey, loss:
     return lambda one, other: loss(design, released(one) - released(other))
 
 
-def stage_losses(path: ReplayPath[Any], learning: Learning, key: NoiseKey, loss: Loss) -> Callable[[int, int], float]:
+def stage_losses(
+    path: ReplayPath[Any], learning: StagesBefore, key: NoiseKey, loss: Loss
+) -> Callable[[int, int], float]:
     """Loss of two data sets in all stages together, by their places among those of a path.
 
     Parameters
@@ -85,7 +85,7 @@ def stage_losses(path: ReplayPath[Any], learning: Learning, key: NoiseKey, loss:
 
     rows, drawn = len(every[0]), list[Drawn]()
     while (stage := learning.due(drawn, rows)) is not None:
-        drawn.append(Drawn(stage, released(stage.answer.design, stage.query)))
+        drawn.append(Drawn(stage, released(additive(stage.answer.design), stage.query)))
     for plan in (path.plan, path.plan.of_last_stage(learning.learned(drawn, rows))):
         released(additive(plan.design), plan.question.query)
 

@@ -53,7 +53,7 @@ MUTANTS = (
         "tests/pipeline/releases/test_learning_stages.py",
         (
             "test_the_charge_is_fixed_before_the_records_are_seen",
-            "blockveil.pipeline.plan.first_stages:together",
+            "blockveil.pipeline.plan.stages:together",
             "GaussianDP(max(each.mu for each in last))",
             "GaussianDP(min(each.mu for each in last) * 0.9)",
         ),
@@ -79,8 +79,8 @@ MUTANTS = (
         (
             "test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage",
             "blockveil.pipeline.plan.designing:Designed.charge",
-            "self.learning.loss",
-            "self.answer.design.loss",
+            "else stages.loss",
+            "else self.answer.design.loss",
         ),
         (
             "test_what_stands_out_is_judged_by_what_shortening_takes_of_features_that_are_not_related",
@@ -128,25 +128,25 @@ MUTANTS = (
         (
             "test_steps_and_errors_are_one_charge_of_the_asked_loss_in_the_declared_shares",
             "blockveil.pipeline.plan.designing:Designed.charge",
-            "self.fisher.loss",
-            "self.answer.design.loss",
+            "else stages.loss",
+            "else self.answer.design.loss",
         ),
         (
             "test_a_unit_of_several_rows_is_charged_for_all_of_them_in_steps_and_stage",
-            "blockveil.pipeline.plan.first_stages:together",
+            "blockveil.pipeline.plan.stages:together",
             "GaussianDP(max(each.mu for each in last))",
             "GaussianDP(min(each.mu for each in last) * 0.1)",
             ("3",),
         ),
         (
             "test_samplers_of_both_are_paid_for_at_a_large_epsilon",
-            "blockveil.pipeline.plan.fisher_stage:FisherStage.of",
+            "blockveil.pipeline.kinds.gradients.stage_after:FisherStage.of",
             "ApproxDP(whole.epsilon, max(whole.delta - needed, whole.delta / 2.0))",
             "whole",
         ),
         (
             "test_the_stage_has_noise_of_its_own_that_all_steps_decide",
-            "blockveil.pipeline.releases.training_steps:StepwiseMeasurement._errors",
+            "blockveil.pipeline.releases.training_steps:StepwiseMeasurement._after",
             "key.of_stage(bound)",
             'key.of_stage(b"fisher")',
         ),
@@ -158,7 +158,7 @@ MUTANTS = (
         ),
         (
             "test_an_audit_sends_neighbours_through_steps_and_stage_and_refutes_a_charge_without_it",
-            "blockveil.pipeline.study.replay:_with_errors",
+            "blockveil.pipeline.study.replay:_with_stage",
             "hypot(pair.loss, own(pair.one, pair.other))",
             "pair.loss",
         ),
@@ -295,7 +295,7 @@ MUTANTS = (
         ),
         (
             "test_what_a_night_costs_does_not_follow_from_whether_it_learns_from_another",
-            "blockveil.pipeline.plan.learning:Learning.of",
+            "blockveil.pipeline.kinds.spread.learning_night:Learning.of",
             "max(each.mu for each in losses)",
             "losses[earlier is not None].mu",
         ),

@@ -16,6 +16,7 @@ from blockveil.pipeline.analysis.release import Release
 from blockveil.pipeline.config.load import load_tables
 from blockveil.pipeline.data.released import OpenRelease
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.plan.stages import Drawn, arrays
 from blockveil.pipeline.questions.stepwise import course_of
 
 ALPHA = 1e-9
@@ -86,7 +87,7 @@ class Samples:
 
     def draw(self, number, half=1.0):
         """A release; of ``half`` the noise in the last stage where that is below one."""
-        records, stage = self.records(number), self.plan.designed.fisher
+        records, stage = self.records(number), self.plan.designed.stage_after
         key = NoiseKey.derive(bytes(32), f"sample {number}".encode())
         course, design = course_of(self.plan.question, self.plan.design), self.plan.design
         released = []
@@ -98,15 +99,18 @@ class Samples:
         vectors = stage.question.query(course.weights).vectors(records)
         integers = stage.question.moment.query.quantiser.quantise(vectors).astype(np.int64)
         own = stage.answer.design.release(key.of_stage(b"fisher"), integers.T @ integers)
-        made = {**self.plan.answer.arrays(np.concatenate(released), ROWS), **stage.arrays(own, ROWS)}
+        made = {
+            **self.plan.answer.arrays(np.concatenate(released), ROWS),
+            **arrays([Drawn(stage.at(course.weights), own)], ROWS),
+        }
         if half != 1.0:
             made = {
                 n: (np.asarray(v) * half if n.endswith("_standard_deviation") else v, a) for n, (v, a) in made.items()
             }
-        arrays = {name: np.asarray(values) for name, (values, _) in made.items()}
+        values = {name: np.asarray(array) for name, (array, _) in made.items()}
         attributes = {"query": self.plan.public["query"], "mechanism": design.facts(), "release_id": "made-up"}
         dimensions = {name: axes for name, (_, axes) in made.items()}
-        return Release(OpenRelease(Path(), arrays, dimensions, attributes)).logistic_regression()
+        return Release(OpenRelease(Path(), values, dimensions, attributes)).logistic_regression()
 
 
 def shares(samples, trials, truth=TRUTH, first=0):
@@ -173,7 +177,7 @@ def test_rare_values_whose_effect_the_steps_missed_are_within_the_interval(tmp_p
 @pytest.mark.parametrize("epsilon", [0.3, 0.6, 8.0, 12.0])
 def test_a_plan_says_from_how_many_records_errors_are_known(tmp_path, epsilon):
     samples = Samples(plan(tmp_path, epsilon))
-    needed = samples.plan.designed.fisher.records_needed
+    needed = samples.plan.designed.stage_after.records_needed
     assert not ROWS / 2 < needed < ROWS * 2, "the plan is clear of the number of records"
     assert all(samples.draw(number).found.known == (needed < ROWS) for number in range(5))
 

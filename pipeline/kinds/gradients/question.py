@@ -172,14 +172,6 @@ class GradientsAnswer:
         """A model is put together whole."""
 
 
-def errors_share_of(question: Question) -> float | None:
-    """Share of mu squared that a training spends on errors of its coefficients; None where it declares none."""
-    match question:
-        case Gradients(training=Training(errors_share=share)):
-            return share
-    return None
-
-
 def _places(question: Gradients) -> tuple[str, ...]:
     """Names of all weights, in the order of a released sum."""
     names = ("constant", *question.features)
@@ -284,7 +276,8 @@ def _step_lines(question: Gradients, design: Design) -> list[tuple[str, str]]:
         multiplier = noise.scale / noise.sensitivity.bound
         of_steps = f"a step alone has noise {multiplier:.4g} times what a record changes in a step over all"
         together = f"{together} and a failure of {loss.failure:.2g} by the law of their loss"
-    beside = "" if errors_share_of(question) is None else " with what errors follow from"
+    training = question.training
+    beside = "" if training is None or training.errors_share is None else " with what errors follow from"
     return [
         (
             "Training",

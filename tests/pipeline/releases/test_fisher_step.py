@@ -37,7 +37,7 @@ def planned(path):
 def test_steps_and_errors_are_one_charge_of_the_asked_loss_in_the_declared_shares(tmp_path):
     path = with_errors(tmp_path, epsilon=5.0)
     plan, plain = planned(path), planned(training(tmp_path / "plain", epsilon=5.0))
-    own, steps = plan.designed.fisher.answer.design.loss, plan.design.loss
+    own, steps = plan.designed.stage_after.answer.design.loss, plan.design.loss
     assert plan.charge.mu == pytest.approx(plain.charge.mu, rel=1e-6)
     assert own.mu**2 / plan.charge.mu**2 == pytest.approx(0.4, rel=1e-6)
     # In exact fractions: what is booked is no less than both together, and no more than was asked.
@@ -66,7 +66,7 @@ def test_a_unit_of_several_rows_is_charged_for_all_of_them_in_steps_and_stage(tm
     path = with_errors(tmp_path)
     path.write_text(path.read_text().replace("[privacy]", f"[privacy]\nrows_per_unit = {rows}"))
     plan = planned(path)
-    together = rows * np.hypot(plan.design.loss.mu, plan.designed.fisher.answer.design.loss.mu)
+    together = rows * np.hypot(plan.design.loss.mu, plan.designed.stage_after.answer.design.loss.mu)
     assert together <= plan.charge.mu <= together * (1 + 1e-9)
     assert plan.charge.delta(plan.guarantee.epsilon) <= plan.guarantee.delta
 
@@ -76,7 +76,7 @@ def test_a_unit_of_several_rows_is_charged_for_all_of_them_in_steps_and_stage(tm
 def test_neighbours_are_never_further_apart_than_is_charged_at_any_weights(tmp_path, neighbours, seed):
     path = with_errors(tmp_path)
     path.write_text(path.read_text().replace("add-remove", neighbours))
-    fisher = planned(path).designed.fisher
+    fisher = planned(path).designed.stage_after
     rng, whole = np.random.default_rng(seed), [Tile((0, 9), (0, 9))]
     problem, spread = fisher.question.moment.problem, fisher.answer.design.spread
     charged, largest = problem.l2(spread).bound, 0.0
@@ -125,16 +125,16 @@ def test_a_release_that_was_killed_in_the_stage_is_finished_with_the_same_bits_a
     monkeypatch.setattr("blockveil.pipeline.releases.keys.token_bytes", lambda size: bytes(range(size)))
     outcome = release(path)
     other = with_errors(tmp_path / "killed")
-    draw = training_steps.StepwiseMeasurement._errors
+    draw = training_steps.StepwiseMeasurement._after
 
     def killed(*arguments):
         draw(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training_steps.StepwiseMeasurement, "_errors", killed)
+    monkeypatch.setattr(training_steps.StepwiseMeasurement, "_after", killed)
     with pytest.raises(KeyboardInterrupt):
         release(other)
-    monkeypatch.setattr(training_steps.StepwiseMeasurement, "_errors", draw)
+    monkeypatch.setattr(training_steps.StepwiseMeasurement, "_after", draw)
     again = release(other)
     assert again.resumed is not None
     entries = Ledger(load_config(other).ledger_url).history(release_id=planned(other).release_id)
@@ -145,7 +145,7 @@ def test_a_release_that_was_killed_in_the_stage_is_finished_with_the_same_bits_a
 
 def test_nothing_changes_where_no_share_is_declared(tmp_path):
     plan = planned(training(tmp_path))
-    assert plan.designed.fisher is None
+    assert plan.designed.stage_after is None
     assert "fisher" not in plan.public["calibration"]
     assert "errors_share" not in plan.public["query"]["training"]
     assert plan.stated is plan.public

@@ -12,7 +12,7 @@ from blockveil.pipeline.accuracy.assessing import assess
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.plan.learning import OF_PILOTS
+from blockveil.pipeline.kinds.spread.learning_night import OF_PILOTS
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute

@@ -16,9 +16,9 @@ from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError
 from blockveil.pipeline.config import LocalCluster, load_config
 from blockveil.pipeline.data.datasets import Records
+from blockveil.pipeline.kinds.spread.learning_night import OF_PILOTS, OF_RINGS
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.effort import Effort
-from blockveil.pipeline.plan.learning import OF_PILOTS, OF_RINGS
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases import learning_stages, night
@@ -445,7 +445,6 @@ def test_a_stage_that_is_tried_again_by_its_own_attempt_has_the_same_key(tmp_pat
 
 def test_no_path_of_a_file_of_bounds_is_published(tmp_path):
     plan = make_plan(learning(tmp_path), NIGHT)
-    questions = plan.designed.learning.questions
-    shape = questions.shape.model_copy(update={"bounds": "/home/somebody/bounds.toml"})
-    assert replace(questions, shape=shape).stated_shape()["bounds"] == "file"
-    assert questions.stated_shape() == plan.stated["query"]["geometry"]
+    shape = plan.config.query.geometry
+    assert shape.model_copy(update={"bounds": "/home/somebody/bounds.toml"}).stated()["bounds"] == "file"
+    assert shape.stated() == plan.stated["query"]["geometry"]

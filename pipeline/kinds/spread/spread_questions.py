@@ -28,6 +28,7 @@ from blockveil.pipeline.kinds.histograms.section import BinnedFeature, ColumnHis
 from blockveil.pipeline.kinds.moments.section import MomentSection
 from blockveil.pipeline.kinds.totals.question import TotalsQuestion
 from blockveil.pipeline.kinds.totals.section import TotalsSection
+from blockveil.pipeline.questions import Question
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.sections.geometry_section import AxisFeature, BoxGeometry, EllipsoidGeometry
 
@@ -169,17 +170,12 @@ class LearningQuestions:
         config = loaded.config.model_copy(update={"query": query})
         return LoadedConfig(config, loaded.path, loaded.overrides)
 
-    def stated_shape(self) -> dict[str, Any]:
-        """The declared box as a release states shapes: no path is part of it."""
-        stated = self.shape.model_dump(mode="json", exclude_none=True)
-        return stated | ({} if self.shape.bounds is None else {"bounds": "file"})
-
     def stated_limit(self) -> dict[str, float]:
         """The share of records that may be shortened, as a release states it; empty where the config declares none."""
         limit = self.shape.clipped_share_at_most
         return {} if limit is None else {"clipped_share_at_most": limit}
 
-    def stated(self, question: TotalsQuestion | CellsQuestion | ColumnHistograms) -> dict[str, Any]:
+    def stated(self, question: Question) -> dict[str, Any]:
         """A pilot, histograms or the rings as a release states queries."""
         if isinstance(question, ColumnHistograms):
             return _counted(self.asked).model_dump(mode="json", exclude_none=True)

@@ -12,26 +12,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from blockveil.engine.estimates.one_step import hidden_below
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
+from blockveil.engine.mechanisms.auto import Auto
 from blockveil.engine.mechanisms.contract import NotApplicable
-from blockveil.engine.noise.design import Design, Released
+from blockveil.engine.noise.design import Design
 from blockveil.pipeline.kinds.gradients.fisher import FisherQuestion
 from blockveil.pipeline.kinds.gradients.question import Gradients
+from blockveil.pipeline.kinds.gradients.training import Weights
 from blockveil.pipeline.kinds.moments.question import MomentAnswer
-from blockveil.pipeline.plan.first_stages import EVEN, stated, together
+from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.shares import shared
-from blockveil.pipeline.questions.arrays import ReleaseArrays
+from blockveil.pipeline.plan.stages import EVEN, Stage, stated, together
 from blockveil.pipeline.questions.question import additive
 
 _RECORDS = 80.0
 """Records that add one to the least eigenvalue of a Fisher matrix; see :attr:`FisherStage.records_needed`."""
-
-NAME = "fisher"
-"""Name of the stage; its arrays begin with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class FisherStage:
         What is asked, and the same with its noise.
     share
         Of mu squared.
-    steps
+    noise
         Noise of all steps, calibrated to the rest.
     loss
         Loss of a row by the steps and this stage.
@@ -53,25 +53,12 @@ class FisherStage:
     question: FisherQuestion
     answer: MomentAnswer
     share: float
-    steps: Design
+    noise: Design
     loss: Loss
 
     @classmethod
-    def of(
-        cls, trained: Gradients, share: float, whole: ApproxDP, designed: Callable[[ApproxDP], Design]
-    ) -> FisherStage:
-        """Design the steps and the stage.
-
-        Parameters
-        ----------
-        trained
-            The training.
-        share
-            Of mu squared, for the stage.
-        whole
-            Guarantee of a row, for all of it.
-        designed
-            Noise of all steps for a guarantee.
+    def of(cls, asked: Resolved) -> FisherStage | None:
+        """Design the steps and the stage; None where nothing is trained, or its coefficients get no errors.
 
         Raises
         ------
@@ -80,6 +67,12 @@ class FisherStage:
         CannotCalibrate
             A part cannot meet its share, or the samplers of both leave no room.
         """
+        trained, whole = asked.question, asked.of_a_row
+        if not isinstance(trained, Gradients) or trained.training is None or trained.training.errors_share is None:
+            return None
+        if isinstance(asked.mechanism, Auto):
+            raise NotApplicable('query.training.errors_share with mechanism.kind = "auto"; choose "gaussian"')
+        share, designed = trained.training.errors_share, partial(asked.mechanism.design, trained.problem)
         question = FisherQuestion.of(trained)
         steps, own = _designs(question, share, whole, designed)
         loss = together([steps.loss], [additive(own)])
@@ -104,20 +97,27 @@ class FisherStage:
         noise = self.answer.design.entry_standard_deviation()[-self.question.inputs :, -self.question.inputs :]
         return _RECORDS * hidden_below(noise * self.question.radius**2)
 
-    def facts(self) -> dict[str, Any]:
-        """Query and mechanism of the stage, as plain JSON values, as a release states them."""
-        return {
-            "query": self.question.stated(),
-            "mechanism": stated(self.answer),
-            "matrix": self.answer.matrix,
-        }
+    def at(self, weights: Weights) -> Stage:
+        """The stage at the last weights, by layer."""
+        return Stage("fisher", self.answer, self.question.query(weights), last=True)
 
-    def arrays(self, released: Released, rows: int) -> ReleaseArrays:
-        """What the stage releases, under names of its own; parameters as for :meth:`.question.Answer.arrays`."""
-        return {
-            f"{NAME}_{name}": (values, tuple(f"{NAME}_{axis}" for axis in axes))
-            for name, (values, axes) in self.answer.arrays(released, rows).items()
-        }
+    def facts(self) -> dict[str, Any]:
+        """Query and mechanism of the stage, as a release states them."""
+        own = {"query": self.question.stated(), "mechanism": stated(self.answer), "matrix": self.answer.matrix}
+        return {"fisher": own}
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What a training spends on errors of its coefficients."""
+        return [
+            (
+                "Errors",
+                f"{100 * self.share:g} % of mu squared for the score and the Fisher matrix at the last weights, from "
+                "which each coefficient has a standard error; the steps have the rest. The noise hides the matrix, and "
+                f"no error is known, below some {float(f'{self.records_needed:.1g}'):,.0f} records, where features "
+                "have a standard deviation of a sixth of their width, no two say the same, and neither class is rare. "
+                "All is charged whatever is found. Noise and expected error below are those of the steps",
+            )
+        ]
 
 
 def _designs(
@@ -131,3 +131,6 @@ def _designs(
             'mechanism.kind = "gaussian", or leave it out'
         )
     return steps, EVEN.design(question.moment.problem, shared(target, share))
+
+
+STAGE_AFTER = FisherStage.of

@@ -14,7 +14,7 @@ the same in its own coordinates, whichever it is. What is charged is the same wi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,32 +32,26 @@ from blockveil.engine.estimates.learned_ellipsoid import (
 )
 from blockveil.engine.estimates.shortening import Shortening
 from blockveil.engine.guarantees.calibration import CannotCalibrate
-from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, Neighbours
+from blockveil.engine.guarantees.guarantee import Loss, Neighbours
 from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Vector
+from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
 from blockveil.pipeline.kinds.counts.question import CellsAnswer
 from blockveil.pipeline.kinds.histograms.question import HistogramsAnswer
-from blockveil.pipeline.kinds.moments.question import Moment
-from blockveil.pipeline.kinds.totals.question import TotalsAnswer, TotalsQuestion
+from blockveil.pipeline.kinds.spread.last_stages import LastStage, noise_of_products
+from blockveil.pipeline.kinds.spread.spread_questions import LearningQuestions
+from blockveil.pipeline.kinds.totals.question import TotalsAnswer
 from blockveil.pipeline.plan.earlier_shape import EarlierShape
-from blockveil.pipeline.plan.first_stages import (
-    BOUNDS,
-    EVEN,
-    NEARER_PILOT,
-    PILOT,
-    RINGS,
-    Drawn,
-    Learned,
-    Stage,
-    StageAnswer,
-    stated,
-    together,
-)
-from blockveil.pipeline.plan.last_stages import Answered, answered, designs, noise_of_products
+from blockveil.pipeline.plan.resolving import Resolved
 from blockveil.pipeline.plan.shares import shared
-from blockveil.pipeline.questions.spread_questions import LearningQuestions
+from blockveil.pipeline.plan.stages import EVEN, Drawn, Learned, Stage, stated, together
+from blockveil.pipeline.questions import Answer, ask
+from blockveil.pipeline.questions.question import additive
+
+BOUNDS, PILOT, NEARER_PILOT, RINGS = "bounds", "pilot", "nearer_pilot", "rings"
+"""Names of the stages, in their order; the first is one of the two."""
 
 _ROUNDS = 2
 """Number of pilots."""
@@ -75,15 +69,15 @@ class Learning:
     questions
         What the first stages ask.
     answer
-        What is asked last.
+        What the answer costs, by what is asked before it.
     earlier
         Where records lay on an earlier night, in the place of pilots; None where there is no such night.
     bounds
         Counts of values by their size, with their noise; None where bounds are declared.
     pilot, rings
         Noise of each pilot, and the counts by distance with their noise.
-    ellipsoid, box
-        Noise of the covariance in an ellipsoid, in its coordinates, and in the declared box.
+    ellipsoid, noise
+        Noise of the answer in an ellipsoid, in its coordinates, and in the declared box.
     loss
         Loss of a row by all stages, of which the last is one of two, with pilots or without, whichever is more; fixed
         before anything is drawn.
@@ -92,39 +86,26 @@ class Learning:
     """
 
     questions: LearningQuestions
-    answer: Answered
+    answer: LastStage
     earlier: EarlierShape | None
     bounds: HistogramsAnswer | None
     pilot: NoiseDesign
     rings: CellsAnswer
     ellipsoid: NoiseDesign
-    box: NoiseDesign
+    noise: NoiseDesign
     loss: Loss
     aim: str
 
     @classmethod
-    def of(
-        cls,
-        questions: LearningQuestions,
-        mechanism: Any,
-        boxed: Moment | TotalsQuestion,
-        guarantee: ApproxDP,
-        earlier: EarlierShape | None,
-    ) -> Learning:
-        """Design the stages.
+    def of(cls, last: Callable[[LearningQuestions, Any], LastStage], asked: Resolved) -> Learning | None:
+        """Design the stages; None where the config declares its shape itself.
 
         Parameters
         ----------
-        questions
-            What the first stages ask.
-        mechanism
-            Of the answer in the box.
-        boxed
-            What is asked last, in the declared box.
-        guarantee
-            Of a row, for all stages together.
-        earlier
-            Where records lay on an earlier night.
+        last
+            What the answer costs, by what is asked before it and by the question in the declared box.
+        asked
+            What is asked last.
 
         Raises
         ------
@@ -133,19 +114,26 @@ class Learning:
         CannotCalibrate
             A stage cannot meet its share, or the samplers of all leave no room for them.
         """
+        questions = LearningQuestions.of(asked.loaded)
+        if questions is None:
+            return None
+        mechanism, guarantee, earlier = asked.mechanism, asked.of_a_row, asked.earlier
         if not isinstance(mechanism, ShapedGaussian) or mechanism.importance.aim == "weights":
             raise NotApplicable(
                 'query.geometry.learn needs mechanism.kind = "shaped-gaussian" with optimise_for = "relative-error" or '
                 '"absolute-error"; choose one, or leave learn out'
             )
-        answer = answered(questions, boxed)
+        answer = last(questions, asked.question)
         of_pilot = shared(guarantee, OF_PILOTS / _ROUNDS)
         pilot = EVEN.design(questions.pilot.problem, of_pilot)
         sizes = questions.bounds
         bounds = None if sizes is None else HistogramsAnswer(sizes, EVEN.design(sizes.problem, of_pilot))
         rings = CellsAnswer(questions.rings, EVEN.design(questions.rings.problem, shared(guarantee, OF_RINGS)))
-        with_pilots = designs(answer, mechanism, shared(guarantee, 1.0 - OF_RINGS - OF_PILOTS))
-        without = designs(answer, mechanism, shared(guarantee, 1.0 - OF_RINGS))
+        ball, boxed = answer.ball(), asked.question.problem
+        with_pilots, without = (
+            (additive(EVEN.design(ball, share)), additive(mechanism.design(boxed, share)))
+            for share in (shared(guarantee, 1.0 - OF_RINGS - OF_PILOTS), shared(guarantee, 1.0 - OF_RINGS))
+        )
         first = pilot.loss if bounds is None else bounds.design.loss, pilot.loss, rings.design.loss
         losses = together(first, with_pilots), together(first[2:], without)
         # Whether an earlier night is there may follow from released numbers: the charge does not follow from it.
@@ -161,16 +149,48 @@ class Learning:
         """Public numbers of all stages but the box, as plain JSON values."""
         before: dict[str, Any] = {} if self.bounds is None else {"bounds": stated(self.bounds)}
         before = before | {"pilot": stated(self._pilot)} if self.earlier is None else {"earlier": self.earlier.plain}
-        return {
+        found = {
             "for": self.questions.shape.learn,
             "version": 3,
             **before,
             "rings": stated(self.rings),
             "ellipsoid": {**self.ellipsoid.facts(), "loss": self.ellipsoid.loss.plain},
         }
+        return {"learning": found}
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What a night learns before its answer, and of which shape the numbers of a plan are."""
+        learn, near = self.questions.shape.learn, "" if self.sized else ", in bounds that are learned too"
+        means = learn == "mean"
+        before = "" if means else " (unless a release before does)"
+        first = f"{100 * OF_PILOTS:g} % of mu squared say where records lie{near}{before}"
+        if self.earlier is not None:
+            first = f"{self.earlier.release_id} says where records lie"
+        return [
+            (
+                "Learns",
+                f"{first}, {100 * OF_RINGS:g} % of mu squared how far they spread; the rest releases their "
+                f"{'totals' if means else 'covariance'} in the ellipsoid of least expected error of {learn}s, or in "
+                "the declared box where that has less. All is charged whatever is found. Noise and expected error are "
+                "those of the box",
+            )
+        ]
+
+    def in_ellipsoid(
+        self, loaded: LoadedConfig, centre: Vector, semi_axes: Vector, shortening: Shortening
+    ) -> tuple[ReleaseConfig, Answer]:
+        """See :class:`.stages.StagesBefore`."""
+        shaped = self.questions.with_shape(loaded, centre, semi_axes)
+        question: Any = ask(shaped)
+        return shaped.config, replace(question, shortening=shortening).answer(self.ellipsoid)
 
     @property
-    def before(self) -> tuple[StageAnswer, ...]:
+    def sized(self) -> bool:
+        """Whether the declared bounds are near enough for a pilot."""
+        return self.bounds is None
+
+    @property
+    def before(self) -> tuple[Answer, ...]:
         """Answers of the stages before the last one, which all read the records."""
         return (self.rings,) if self.earlier else (self.bounds or self._pilot, self._pilot, self.rings)
 
@@ -205,7 +225,7 @@ class Learning:
             nearer = self.questions.nearer_pilot(lower, upper)
             return Stage(NEARER_PILOT, TotalsAnswer(nearer, self.pilot), nearer.query, (lower, upper))
         centre, units = self._raw(self._axes(drawn, rows))
-        return Stage(RINGS, self.rings, self.questions.ring_counts(centre, units), (centre, units))
+        return Stage(RINGS, self.rings, self.questions.ring_counts(centre, units), (centre, units), last=True)
 
     def learned(self, drawn: Sequence[Drawn], rows: int) -> Learned:
         """The shape of the last stage: an ellipsoid, or the box where that is expected to have the smaller error.
@@ -222,7 +242,7 @@ class Learning:
         public = self.rings.question.problem.neighbours is Neighbours.REPLACE_ONE
         records = float(rows) if public else math.fsum(counts["counts"][0].tolist())
         radius = self._radius(counts["counts"][0], float(np.max(counts["counts_standard_deviation"][0])), records, axes)
-        return self._told(axes, radius, self.answer.in_box(self.box, self._unit(axes), records), drawn, rows)
+        return self._told(axes, radius, self.answer.in_box(self.noise, self._unit(axes), records), drawn, rows)
 
     def supposed(self, mean: Vector, size: Vector, rows: int) -> Learned:
         """What would be learned, without noise, of independent normal records, or as far out as an earlier night went.
@@ -254,7 +274,7 @@ class Learning:
             noise = noise_of_products(self.ellipsoid) * math.sqrt(2.0)
             reached = of_variance * rows / noise / (axes.axes * widths) ** 2
             radius = replace(radius, radius=float(np.sqrt(np.median(reached))))
-        in_box = self.answer.in_box(self.box, self._unit(axes), float(rows))
+        in_box = self.answer.in_box(self.noise, self._unit(axes), float(rows))
         return self._told(axes, radius, in_box, self.blank(rows), rows)
 
     def _unit(self, axes: LearnedAxes) -> Vector:
@@ -344,7 +364,7 @@ class Learning:
             "clipped_share_standard_deviation": 0.0 if stays else radius.uncertain,
             "clipped_squared_length_share": 0.0 if stays else radius.lost,
             "expected_squared_error": {"box": in_box, "ellipsoid": radius.error},
-            "declared_geometry": self.questions.stated_shape(),
+            "declared_geometry": self.questions.shape.stated(),
             **self.questions.stated_limit(),
             **({} if self.earlier is None else {"earlier": self.earlier.plain}),
             "stages": {
