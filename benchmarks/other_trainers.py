@@ -35,7 +35,7 @@ from blockveil.engine.noise import keyring
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
-from blockveil.pipeline.kinds.gradients import weights
+from blockveil.pipeline.public import weights
 
 if TYPE_CHECKING:
     from benchmarks.models import Task

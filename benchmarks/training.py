@@ -29,9 +29,9 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.analysis.opening import open_
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.zarr_arrays import create_group, write_array
-from blockveil.pipeline.kinds.gradients import weights
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.public import weights
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 

@@ -25,7 +25,7 @@ def step(
     as_json: Json = False,
 ) -> None:
     """Take one step of training along a released gradient. Post-processing: costs no privacy."""
-    from blockveil.pipeline.kinds.gradients import weights
+    from blockveil.pipeline.public import weights
 
     found = weights.step(release, None if before is None else weights.load(before), examples, rate)
     _tell(output, weights.save(found, output), as_json)
@@ -42,7 +42,7 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Write random weights with which training starts."""
-    from blockveil.pipeline.kinds.gradients import weights
+    from blockveil.pipeline.public import weights
 
     found = weights.random(weights.shapes(inputs + 1, hidden or (), outputs), seed)
     _tell(output, weights.save(found, output), as_json)

@@ -115,10 +115,9 @@ def _shareable(config: ReleaseConfig) -> Mechanism | None:
         return mechanism
     if not isinstance(mechanism, AutoSection):
         return None
-    if config.query.kind == "marginals":
-        return TypeAdapter(Mechanism).validate_python({"kind": "residuals"})
     aim = "relative-error" if mechanism.minimise == "relative" else "absolute-error"
-    return TypeAdapter(Mechanism).validate_python({"kind": "shaped-gaussian", "optimise_for": aim})
+    table = config.query.shared_noise or {"kind": "shaped-gaussian", "optimise_for": aim}
+    return TypeAdapter(Mechanism).validate_python(table)
 
 
 def _mechanism(plan: Plan) -> Iterator[PricedChange]:

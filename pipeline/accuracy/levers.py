@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
-from blockveil.pipeline.accuracy.assessing import noise_size, size_of_directions
+from blockveil.pipeline.accuracy.assessing import noise_size
 from blockveil.pipeline.accuracy.changes import changes
 from blockveil.pipeline.accuracy.population import Population
-from blockveil.pipeline.accuracy.priced_change import PricedChange, in_words, with_table
+from blockveil.pipeline.accuracy.priced_change import PricedChange, in_words
 from blockveil.pipeline.accuracy.rhythm import Rhythm, rhythm_of
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.mechanism_sections import Mechanism
-from blockveil.pipeline.kinds.directions.section import DirectionsSection
-from blockveil.pipeline.kinds.moments.question import MomentAnswer
-from blockveil.pipeline.kinds.moments.section import MomentSection
 from blockveil.pipeline.plan.planning import Plan, make_plan
 
 BEST = 3
@@ -29,7 +23,6 @@ _WORTH = 1.02
 """A lever that gives less than this is none."""
 
 _COMPARED = 6
-_DIRECTIONS = 3
 
 
 @dataclass(frozen=True)
@@ -88,7 +81,7 @@ def levers(plan: Plan, population: Population, rhythm: Rhythm | None = None) -> 
         return []
     priced = changes(plan, population.rows, rhythm or rhythm_of(plan.loaded))
     found = [_planned(plan, change, population, names, before) for change in priced]
-    found += list(_directions(plan, population))
+    found += plan.config.kind.part("narrower_query", _no_levers)(plan, population)
     worth = [lever for lever in found if lever is not None and lever.times_less >= _WORTH]
     return sorted(worth, key=lambda lever: -lever.times_less)
 
@@ -123,26 +116,7 @@ def replanned(plan: Plan, loaded: LoadedConfig) -> Plan | None:
         return None
 
 
-def _directions(plan: Plan, population: Population) -> Iterator[Lever]:
-    """Leading directions alone in place of the matrix: by the mechanism of the plan, and drawn alone."""
-    query, answer = plan.config.query, plan.answer
-    if not isinstance(query, MomentSection) or not isinstance(answer, MomentAnswer) or len(query.columns) < 2:
-        return
-    wanted = min(_DIRECTIONS, len(query.columns) - 1)
-    shared = {key: getattr(query, key) for key in ("geometry", "rows_at_most", "missing", "quantisation_bits")}
-    asked = DirectionsSection(kind="principal-directions", directions=wanted, **shared)
-    before = size_of_directions(plan, population, wanted) or 0.0
-    for mechanism in (plan.config.mechanism, _EXPONENTIAL):
-        found = replanned(plan, with_table(plan.loaded, query=asked, mechanism=mechanism))
-        after = None if found is None else size_of_directions(found, population, wanted)
-        if found is not None and after:
-            which = "the leading principal direction" if wanted == 1 else f"the {wanted} leading principal directions"
-            yield Lever(
-                f"{which} in place of the matrix, by {found.mechanism.name}",
-                before / after,
-                "nothing is released but the directions and what they follow from; the factor is that of their angles "
-                "to the true ones",
-            )
-
-
-_EXPONENTIAL: Mechanism = TypeAdapter(Mechanism).validate_python({"kind": "exponential"})
+def _no_levers(plan: Plan, population: Population) -> list[Lever]:
+    """Of most kinds nothing is a part of what they ask."""
+    del plan, population
+    return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blockveil.engine.answers.rates import Rates
-from blockveil.engine.kinds.moments.problem import SecondMoment
+from blockveil.engine.mechanisms.abilities import led_by_constants, positive_version
 from blockveil.engine.records.geometry import Body
 from blockveil.pipeline.budget.filter import Ticks
 from blockveil.pipeline.config import BoxGeometry, ReleaseConfig
@@ -84,13 +84,14 @@ def describe(
 def _beside(plan: Plan) -> str:
     """Of a covariance the bound is of noise that knows count and sums as well."""
     moment = plan.question.problem
-    return " that knows count and sums no worse" if type(moment) is SecondMoment and moment.augmented else ""
+    augmented = positive_version(moment) and led_by_constants(moment)
+    return " that knows count and sums no worse" if augmented else ""
 
 
 def _instead(plan: Plan, over: float) -> str:
     """What to ask for where features of one sign are counted from zero, with far more noise than is needed."""
     moment = plan.question.problem
-    if type(moment) is not SecondMoment or moment.augmented or moment.body is not Body.HALF_CUBE or over < _FAR:
+    if not positive_version(moment) or led_by_constants(moment) or moment.body is not Body.HALF_CUBE or over < _FAR:
         return ""
     return '; kind = "covariance" with origin = "midpoint" tells the same with less noise'
 

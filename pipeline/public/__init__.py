@@ -1,4 +1,4 @@
-"""Public: files that later configs may name: shapes and bounds of records, and directions of noise.
+"""Public: files that later configs may name: shapes and bounds of records, directions of noise, weights.
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
@@ -7,4 +7,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.noise_directions`: Directions of noise from a published release
 * :mod:`.private_bounds`: Bounds of columns from a published release of histograms: the charged way to learn them
 * :mod:`.shaping`: A public shape from a published release: the charged way to let noise follow the data
+* :mod:`.weights`: Public weights of a model, and the next weights after a released gradient
 """

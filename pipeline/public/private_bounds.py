@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from blockveil.engine.estimates.bands import CONFIDENCE
 from blockveil.engine.estimates.chosen_bounds import ChosenBounds
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.kinds import kind_of
 from blockveil.pipeline.config.bounds_file import BoundedFeature, BoundsFile
-from blockveil.pipeline.kinds.histograms.question import bounds_of, noise_of
 from blockveil.pipeline.releases.publishing import read_release
 from blockveil.pipeline.sections.fields import LARGEST
 
@@ -111,12 +112,14 @@ def private_bounds(release: Path, accepted: float = 0.0) -> PrivateBounds:
             f"outside is {accepted:g}", "It is a share of a column's values, 0 to 0.5", "Give for instance 0.01"
         )
     opened = read_release(release)
-    if opened.attributes.get("matrix") != "histograms":
+    parts: Any = kind_of(str(opened.attributes["query"]["kind"])).part("released_bounds", None)
+    if parts is None:
         raise ConfigError(
             "This release gives no bounds",
             'Bounds are chosen from a release of kind "column-histograms"',
             "Draft one with blockveil public bounds draft",
         )
+    bounds_of, noise_of = parts
     chosen = bounds_of(opened.arrays, opened.attributes, accepted)
     found = tuple((name, each) for name, each in chosen if each is not None)
     lost = tuple(name for name, each in chosen if each is None)

@@ -45,6 +45,9 @@ class Stepwise(Protocol):
     def secret(self) -> bool:
         """Whether steps are over secret samples, so that the key must be there before a sum."""
 
+    def begun_at(self, weights: dict[str, NDArray[Any]]) -> Stepwise:
+        """The same measurement from its first step, at other weights."""
+
     def query(self, handle: str = "", holding: Holding | None = None) -> StepSum:
         """The sum of the next step, as a part of the whole answer.
 

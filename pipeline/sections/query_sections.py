@@ -40,6 +40,8 @@ class QuerySection(Section):
         Whether values are added as they are, so that noise is in proportion to a bound of their norm; else products.
     least_error
         The error that ``auto`` makes small where nobody says which.
+    shared_noise
+        The ``[mechanism]`` whose noise nights share, where that is a mechanism of its own.
     """
 
     no_features: ClassVar[str] = ""
@@ -47,6 +49,7 @@ class QuerySection(Section):
     of_features: ClassVar[bool] = False
     adds_values: ClassVar[bool] = False
     least_error: ClassVar[str] = "total"
+    shared_noise: ClassVar[Mapping[str, str]] = {}
 
     if TYPE_CHECKING:  # each declares these, with values of its own
         kind: str

@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.domination import dominating
 from blockveil.engine.guarantees.events import PoissonGaussian, Step
+from blockveil.engine.mechanisms.abilities import composed
 from blockveil.engine.noise.ball_noise import BallNoise
 from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.sampled_noise import Sampling
 from blockveil.pipeline.accuracy.extreme_rows import Row
-from blockveil.pipeline.kinds.gradients.question import Gradients
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.stages import StageAfter, StagesBefore
 from blockveil.pipeline.releases.compute import Compute
@@ -240,7 +240,8 @@ def _by_all_stages(path: ReplayPath[NoiseDesign], learning: StagesBefore) -> Nei
 
 
 def _sampling(plan: Plan) -> Sampling:
-    sampling = plan.question.problem.sampling if isinstance(plan.question, Gradients) else None
+    problem = plan.question.problem
+    sampling = problem.sampling if composed(problem) else None
     if sampling is None:
         raise RuntimeError("steps over secret samples have a probability")
     return sampling

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
@@ -15,12 +14,11 @@ from numpy.typing import NDArray
 
 from blockveil.engine.answers.graph import Query
 from blockveil.engine.guarantees.guarantee import Neighbours
+from blockveil.engine.mechanisms.abilities import one_row
 from blockveil.engine.noise.design import Design
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import Levels
 from blockveil.pipeline.accuracy.extreme_rows import Row
-from blockveil.pipeline.kinds.gradients.question import Gradients
-from blockveil.pipeline.kinds.rows.question import RowsQuestion
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.stepwise import Stepwise, course_of
 from blockveil.pipeline.releases.compute import Compute
@@ -71,7 +69,7 @@ class ReplayPath(Generic[Drawn]):
         self.copies = plan.config.privacy.rows_per_unit or 1
         self.replaces = plan.neighbours is Neighbours.REPLACE_ONE
         self.units: list[Row | None] = list(rows) if self.replaces else [None, *rows]
-        number = design.shape[0] - self.copies if isinstance(plan.question, RowsQuestion) else _COMMON_ROWS
+        number = design.shape[0] - self.copies if one_row(plan.question.problem) else _COMMON_ROWS
         self._common = others(rows, max(number, 0)).reshape(-1, len(plan.columns))
         self.away = False
         self.levels: Levels | None = plan.series.levels if plan.series is not None else None
@@ -79,12 +77,11 @@ class ReplayPath(Generic[Drawn]):
     @property
     def course(self) -> Stepwise | None:
         """Training from its first step; None where the config asks for none."""
-        question = self.plan.question
-        if self.away and isinstance(question, Gradients) and question.training is not None:
-            rng = np.random.default_rng(_SEED)
-            start = {layer: rng.normal(0.0, _AWAY, held.shape) for layer, held in question.training.start.items()}
-            question = replace(question, training=replace(question.training, start=start))
-        return course_of(question, self.design)
+        course = course_of(self.plan.question, self.design)
+        if course is None or not self.away:
+            return course
+        rng = np.random.default_rng(_SEED)
+        return course.begun_at({layer: rng.normal(0.0, _AWAY, held.shape) for layer, held in course.weights.items()})
 
     @property
     def pairs(self) -> int:

@@ -15,7 +15,7 @@ from blockveil.pipeline.base.printable import is_hidden
 from blockveil.pipeline.config.deployments_file import load_deployments
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.data.released import read_release
-from blockveil.pipeline.kinds.gradients import weights
+from blockveil.pipeline.public import weights
 from blockveil.pipeline.report.release_site import make_site
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support

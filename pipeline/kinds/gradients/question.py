@@ -22,10 +22,10 @@ from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Body, Vector
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.kinds.gradients import weights
 from blockveil.pipeline.kinds.gradients.routes import route
 from blockveil.pipeline.kinds.gradients.section import GradientsSection
 from blockveil.pipeline.kinds.gradients.training import Course, Training, arrays, layer_axes
+from blockveil.pipeline.public import weights
 from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.blocks import Blocks
 from blockveil.pipeline.questions.question import Answer, Question, additive, extent, geometry, span, text

@@ -143,6 +143,10 @@ class Course:
         """Whether steps are over secret samples, so that the key must be there before a sum."""
         return isinstance(self._training.batches, PoissonBatches)
 
+    def begun_at(self, weights: Weights) -> Course:
+        """The same training from its first step, at other weights."""
+        return Course(replace(self._training, start=weights), self._query, self._design)
+
     def query(self, handle: str = "", holding: Holding | None = None) -> GradientsAtStep:
         """The sum of the next step, as a part of the whole answer.
 

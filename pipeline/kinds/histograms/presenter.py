@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from blockveil.pipeline.base.written_numbers import number
-from blockveil.pipeline.kinds.histograms.question import bounds_of
+from blockveil.pipeline.kinds.histograms.released_bounds import bounds_of
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.own_units import measured
 from blockveil.pipeline.report.presenter import Presenter, Row

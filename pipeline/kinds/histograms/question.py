@@ -32,7 +32,10 @@ from blockveil.pipeline.questions.arrays import ReleaseArrays
 from blockveil.pipeline.questions.question import Answer, additive, extent, span, text
 from blockveil.pipeline.sections.geometry_section import BY_DIGITS
 
-_AXES, _DEVIATION = ("feature", "bin"), "histograms_standard_deviation"
+_AXES = ("feature", "bin")
+
+DEVIATION = "histograms_standard_deviation"
+"""Array of the standard deviations of counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +154,7 @@ class HistogramsAnswer:
         design, found = self.design, cell_estimates.cells(released, self.design)
         arrays: ReleaseArrays = {
             "histograms": (found.value, _AXES),
-            _DEVIATION: (found.standard_deviation, _AXES),
+            DEVIATION: (found.standard_deviation, _AXES),
             **self.question.axes(),
         }
         if design.strategy is None:
@@ -186,34 +189,21 @@ def _bins(asked: ColumnHistogramsSection, feature: BinnedFeature) -> ColumnBins:
     return PowerBins(*asked.powers)
 
 
-def bounds_of(
-    arrays: Mapping[str, Any], attributes: Mapping[str, Any], accepted: float = 0.0
+def chosen(
+    arrays: Mapping[str, Any], noise: BinNoise, by_digits: bool, accepted: float = 0.0
 ) -> list[tuple[str, ChosenBounds | None]]:
     """Bounds of each column from released histograms, None where no bin of it stands out from the noise.
 
     Parameters
     ----------
-    arrays, attributes
+    arrays
         Of the release.
-    accepted
-        Share of a column's values that may lie outside its bounds, 0 to below 1.
-    """
-    return chosen(arrays, noise_of(arrays, attributes), _by_digits(attributes), accepted)
-
-
-def chosen(
-    arrays: Mapping[str, Any], noise: BinNoise, by_digits: bool, accepted: float = 0.0
-) -> list[tuple[str, ChosenBounds | None]]:
-    """As :func:`bounds_of`, where attributes are not at hand.
-
-    Parameters
-    ----------
-    arrays, accepted
-        As there.
     noise
         Of the column that has most.
     by_digits
         Whether columns have histograms by digits too.
+    accepted
+        Share of a column's values that may lie outside its bounds, 0 to below 1.
     """
     names = [str(name) for name in arrays["feature"][...]]
     digits = {name: row for row, name in enumerate(names) if name.endswith(BY_DIGITS)} if by_digits else {}
@@ -221,7 +211,7 @@ def chosen(
     for row, name in enumerate(names):
         if name in digits:
             continue
-        octaves, own = _histogram(arrays, row), replace(noise, deviation=float(np.max(arrays[_DEVIATION][row])))
+        octaves, own = _histogram(arrays, row), replace(noise, deviation=float(np.max(arrays[DEVIATION][row])))
         bounds, beside = choose_bounds(*octaves, own, accepted), digits.get(name + BY_DIGITS)
         if bounds is not None and beside is not None:
             behind = _histogram(arrays, beside)[0][1:]  # without zero
@@ -230,21 +220,11 @@ def chosen(
     return found
 
 
-def _by_digits(attributes: Mapping[str, Any]) -> bool:
-    return attributes["query"].get("digits") is not None
-
-
 def _histogram(arrays: Mapping[str, Any], row: int) -> tuple[Vector, Vector, Vector]:
     """Counts of the bins of a row, and their lower and upper ends."""
     lower, upper = (np.asarray(arrays[side][row], dtype=np.float64) for side in ("bin_lower", "bin_upper"))
     there = ~np.isnan(lower)
     return np.asarray(arrays["histograms"][row], dtype=np.float64)[there], lower[there], upper[there]
-
-
-def noise_of(arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> BinNoise:
-    """Noise of the column that has most; parameters as for :func:`bounds_of`."""
-    deviation = float(np.max(arrays[_DEVIATION][...]))
-    return BinNoise(deviation, attributes["guarantee"]["loss"]["mu"] > 0.0, int(attributes["mechanism"]["bins"]))
 
 
 QUESTION = build

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 from math import comb
 from typing import Annotated, ClassVar, Literal
@@ -22,6 +23,7 @@ class MarginalsSection(QuerySection):
 
     no_features: ClassVar[str] = "all cells of a grid count the same"
     in_one_shape: ClassVar[bool] = False
+    shared_noise: ClassVar[Mapping[str, str]] = {"kind": "residuals"}
 
     kind: Literal["marginals"]
     """what is released"""

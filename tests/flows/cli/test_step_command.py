@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import ConfigError, StoreError
-from blockveil.pipeline.kinds.gradients import weights
+from blockveil.pipeline.public import weights
 from tests.pipeline.questions.test_training import LOGISTIC, config, release
 
 

@@ -11,7 +11,7 @@ from blockveil.engine.answers.column_bins import EdgeBins, HistogramQuery, Missi
 from blockveil.engine.answers.layout import Tile
 from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.data.released import read_release
-from blockveil.pipeline.kinds.histograms.question import bounds_of
+from blockveil.pipeline.kinds.histograms.released_bounds import bounds_of
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe

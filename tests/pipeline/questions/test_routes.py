@@ -3,10 +3,10 @@
 import pytest
 
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.kinds.gradients import weights
 from blockveil.pipeline.kinds.gradients.routes import ALIKE, route
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
+from blockveil.pipeline.public import weights
 from tests.pipeline.questions.test_training import HIDDEN, NIGHT
 from tests.pipeline.releases.test_training_steps import training
 

@@ -12,9 +12,9 @@ import zarr
 
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config import load_config, release_world
-from blockveil.pipeline.kinds.gradients import weights
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.public import weights
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import write_report

@@ -15,10 +15,10 @@ from blockveil.pipeline.accuracy.rehearsal import rehearse
 from blockveil.pipeline.base.errors import ConfigError, DataError
 from blockveil.pipeline.budget.filter import NOTHING, Cap
 from blockveil.pipeline.config import load_config
-from blockveil.pipeline.kinds.gradients import weights
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
+from blockveil.pipeline.public import weights
 from blockveil.pipeline.questions.stepwise import course_of
 from blockveil.pipeline.releases import training_steps
 from blockveil.pipeline.releases.compute import ThreadCompute

@@ -12,8 +12,8 @@ import zarr
 
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.released import open_release
-from blockveil.pipeline.kinds.gradients import weights
 from blockveil.pipeline.plan.planning import make_plan
+from blockveil.pipeline.public import weights
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.verification.checked_arrays import OtherArray
