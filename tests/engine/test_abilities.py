@@ -14,6 +14,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.directions.problem import PrincipalDirections
 from blockveil.engine.kinds.gradients.problem import GradientProblem
+from blockveil.engine.kinds.quantiles.problem import Quantiles
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
@@ -87,6 +88,7 @@ SERVED = (
     PrincipalDirections(Body.BALL, np.ones(4), Neighbours.ADD_REMOVE, K, 1000, False, 2),
     PrincipalDirections(Body.CUBE, UNITS, Neighbours.ADD_REMOVE, K, 1000, False, 2),
     GradientProblem(*BALLS),
+    Quantiles((6, 5), Neighbours.ADD_REMOVE, 1000, complete=True, tail=0.45),
 )
 
 

@@ -159,5 +159,9 @@ def test_sensitivity_and_arrays_are_recomputed_and_others_are_refuted(tmp_path, 
     ):
         with pytest.raises(OtherArray):
             ArrayCheck(stated, {**arrays, name: wrong}).run()
+    claimed = Fraction(stated["mechanism"]["sensitivity"]) ** 2
+    own = moved(stated, arrays)
+    assert own.most <= claimed
+    assert claimed * Fraction(95, 100) ** 2 < own.least <= claimed
     larger = moved(stated, {**arrays, "measured_kernel": arrays["measured_kernel"] * 2})
-    assert larger.least > Fraction(stated["mechanism"]["sensitivity"]) ** 2
+    assert larger.least > claimed

@@ -58,6 +58,10 @@ def test_the_sensitivity_of_a_shipped_config_is_recomputed_and_a_twentieth_less_
     if name == "directions":  # drawn, by a constant that is recomputed with the noise
         assert "sensitivity" not in found["mechanism"]
         return
+    if name == "quantiles":  # by a matrix among the arrays of a release; see test_quantiles.py
+        with pytest.raises(KeyError, match="measured_kernel"):
+            bounds(found)
+        return
     least, most = bounds(found)
     claimed = found["mechanism"]["sensitivity"]
     assert least <= claimed
