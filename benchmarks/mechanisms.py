@@ -21,9 +21,9 @@ from blockveil.engine.kinds.outer.problem import OuterProducts
 from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import MechanismComparison, Metric, compare
 from blockveil.engine.mechanisms.contract import Importance
-from blockveil.engine.mechanisms.counts.buckets import Buckets, Dawa
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.mechanisms.laplace import IntegerLaplace
+from blockveil.engine.mechanisms.published.buckets import Buckets, Dawa
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.engine.sensitivity.problems import Problem

@@ -31,8 +31,8 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.quantiles.balance_matrix import BITS
 from blockveil.engine.kinds.quantiles.problem import Quantiles
 from blockveil.engine.kinds.quantiles.rank_estimate import ColumnBalances, RankNoise, column_noise
-from blockveil.engine.mechanisms.counts.hierarchy import Tree
 from blockveil.engine.mechanisms.gaussian import Gaussian
+from blockveil.engine.mechanisms.published.hierarchy import Tree
 
 DATA = Path(__file__).parent / "data" / "adult.npz"
 COLUMNS: dict[str, np.ndarray | int] = {

@@ -14,9 +14,9 @@ from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import Metric, compare
-from blockveil.engine.mechanisms.counts.buckets import Buckets, Dawa
 from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical
 from blockveil.engine.mechanisms.gaussian import Gaussian
+from blockveil.engine.mechanisms.published.buckets import Buckets, Dawa
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation, Mvg
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey

@@ -19,7 +19,7 @@ from blockveil.engine.audit.subjects import BlackBox, Subject
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours, PureDP
 from blockveil.engine.kinds.counts.problem import Counts
-from blockveil.engine.mechanisms.counts.buckets import BucketsDesign, Dawa
+from blockveil.engine.mechanisms.published.buckets import BucketsDesign, Dawa
 from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 

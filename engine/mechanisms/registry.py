@@ -20,7 +20,7 @@ FILES = {
     "hierarchical": "counts.workload_answers",
     "residuals": "counts.residuals",
     "histogram-residuals": "counts.histogram_noise",
-    "dawa": "counts.buckets",
+    "dawa": "published.buckets",
     "classic-gaussian": "published.matrix_noise",
     "mgm": "published.matrix_noise",
     "imgm": "published.matrix_noise",

@@ -6,10 +6,10 @@ from typing import Any
 
 from blockveil.engine.mechanisms.auto import Auto, Metric
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, NotApplicable
-from blockveil.engine.mechanisms.counts.buckets import Dawa
 from blockveil.engine.mechanisms.declaration import ErrorAim, Parameter, PerFeature, PrecisionShares
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
+from blockveil.engine.mechanisms.published.buckets import Dawa
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation
 from blockveil.pipeline.config import ReleaseConfig
 from blockveil.pipeline.config.mechanism_sections import (

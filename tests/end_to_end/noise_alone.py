@@ -27,8 +27,8 @@ import numpy as np
 import zarr
 
 import blockveil.engine.noise.discrete_gaussian
-from blockveil.engine.mechanisms.counts.buckets import BucketsDesign
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign
+from blockveil.engine.mechanisms.published.buckets import BucketsDesign
 from blockveil.engine.noise import design
 from blockveil.flows.cluster import local_workers
 from blockveil.flows.service import server

@@ -467,10 +467,10 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/engine/mechanisms/counts/test_dawa.py",
+        "tests/engine/mechanisms/published/test_dawa.py",
         (
             "test_the_loss_of_the_partition_is_never_exceeded_by_exact_probabilities",
-            "blockveil.engine.mechanisms.counts.dawa:Partitioner.exact_loss",
+            "blockveil.engine.mechanisms.published.dawa:Partitioner.exact_loss",
             "max(2 * self.sensitivity, 1)",
             "max(self.sensitivity, 1)",
         ),

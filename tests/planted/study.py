@@ -14,7 +14,7 @@ MUTANTS = (
         ),
         (
             "test_the_charge_is_attained_or_nearly_and_half_the_noise_is_refuted",
-            "blockveil.engine.mechanisms.counts.buckets:BucketsDesign.frozen_loss",
+            "blockveil.engine.mechanisms.published.buckets:BucketsDesign.frozen_loss",
             "counts * self.bucket_law.rate + ",
             "",
             ("dawa", "add-remove"),
@@ -47,13 +47,13 @@ MUTANTS = (
         ),
         (
             "test_the_gain_is_the_largest_over_every_pair_of_partitions",
-            "blockveil.engine.mechanisms.counts.dawa:Partitioner.gain",
+            "blockveil.engine.mechanisms.published.dawa:Partitioner.gain",
             "_least(moved) + _least(-moved)",
             "2 * _least(moved)",
         ),
         (
             "test_the_gain_is_charged_in_full_for_every_table_of_three_cells",
-            "blockveil.engine.mechanisms.counts.dawa:Partitioner.gain",
+            "blockveil.engine.mechanisms.published.dawa:Partitioner.gain",
             "_least(moved) + _least(-moved)",
             "_least(moved)",
         ),

@@ -1,10 +1,7 @@
-"""Mechanisms for counts on a grid: strategies of whole numbers, and buckets that are chosen privately.
+"""Mechanisms for counts on a grid: strategies of whole numbers.
 
 * :mod:`.symmetric_axes`: Axes of tables that may be exchanged, so that records need not be distinguished by those
   that they agree along
-* :mod:`.buckets`: DAWA as it is released
-* :mod:`.dawa`: Data-aware counts (DAWA)
-* :mod:`.hierarchy`: Hierarchical counts (Hb)
 * :mod:`.histogram_noise`: The mechanism for histograms of columns: Gaussian noise on what their bins and totals differ
   in
 * :mod:`.histogram_sizes`: How noise is shared within histograms and among their totals, and what no Gaussian noise is
@@ -20,6 +17,5 @@
 * :mod:`.residuals`: The mechanism for marginal tables: Gaussian noise on their residuals
 * :mod:`.strategy_search`: Search for good strategies of the matrix mechanism, with a lower bound of the error of every
   strategy beside
-* :mod:`.tree_search`: Which tree, and how the noise of its levels compares
 * :mod:`.workload_answers`: Mechanisms for workloads of counts
 """

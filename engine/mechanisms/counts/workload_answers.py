@@ -17,10 +17,8 @@ import numpy as np
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.abilities import OneCell, one_cell
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
-from blockveil.engine.mechanisms.counts.hierarchy import Tree
 from blockveil.engine.mechanisms.counts.matrix_mechanism import AxisStrategy, ProductStrategy
 from blockveil.engine.mechanisms.counts.strategy_search import optimal_product
-from blockveil.engine.mechanisms.counts.tree_search import best_tree
 from blockveil.engine.mechanisms.declaration import (
     BOTH,
     CatalogueEntry,
@@ -29,6 +27,8 @@ from blockveil.engine.mechanisms.declaration import (
     OneOf,
     Parameter,
 )
+from blockveil.engine.mechanisms.published.hierarchy import Tree
+from blockveil.engine.mechanisms.published.tree_search import best_tree
 from blockveil.engine.noise.additive import Measured, NoiseDesign, laplace_design
 from blockveil.engine.noise.discrete_laplace import LAPLACE_GRID
 from blockveil.engine.records.geometry import Vector

@@ -17,7 +17,7 @@ from blockveil.engine.estimates import cells as cell_estimates
 from blockveil.engine.estimates import matrices
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.kinds.counts.problem import Counts
-from blockveil.engine.mechanisms.counts.buckets import Buckets, BucketsDesign
+from blockveil.engine.mechanisms.published.buckets import Buckets, BucketsDesign
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.records.geometry import Vector

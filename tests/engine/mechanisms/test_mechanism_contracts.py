@@ -18,7 +18,6 @@ from blockveil.engine.mechanisms.auto import Auto, Metric
 from blockveil.engine.mechanisms.box_diagonal import BoxDiagonal
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.counts import workload_answers
-from blockveil.engine.mechanisms.counts.buckets import Dawa
 from blockveil.engine.mechanisms.counts.histogram_noise import HistogramResiduals
 from blockveil.engine.mechanisms.counts.histogram_strategy import HistogramStrategy
 from blockveil.engine.mechanisms.counts.matrix_mechanism import ProductStrategy
@@ -30,6 +29,7 @@ from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.joint_diagonal import JointDiagonal
 from blockveil.engine.mechanisms.k_norm import KNorm
 from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
+from blockveil.engine.mechanisms.published.buckets import Dawa
 from blockveil.engine.mechanisms.published.matrix_noise import ClassicGaussian, Imgm, Mgm
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation, ExactMvg, Mvg
 from blockveil.engine.mechanisms.shaped_diagonal import ShapedDiagonal
@@ -323,7 +323,7 @@ class TestExponential(ReleaseContract):
 
 
 class TestDawa(ReleaseContract):
-    """The law of its noise, and a 5 % wrong rate, are in ``tests/engine/mechanisms/counts/test_buckets.py``."""
+    """The law of its noise, and a 5 % wrong rate, are in ``tests/engine/mechanisms/published/test_buckets.py``."""
 
     mechanism = Dawa(0.25)
     problems: ClassVar = {

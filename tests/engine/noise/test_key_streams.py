@@ -8,8 +8,8 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.rows.problem import Rows
-from blockveil.engine.mechanisms.counts import buckets
-from blockveil.engine.mechanisms.counts.buckets import Dawa
+from blockveil.engine.mechanisms.published import buckets
+from blockveil.engine.mechanisms.published.buckets import Dawa
 from blockveil.engine.noise import gaussian_table
 from blockveil.engine.noise.additive import gaussian_design, laplace_design
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL, TILE

@@ -5,9 +5,9 @@ import pytest
 
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.histograms.problem import Histograms
-from blockveil.engine.mechanisms.counts.buckets import Dawa
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.mechanisms.laplace import IntegerLaplace
+from blockveil.engine.mechanisms.published.buckets import Dawa
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 

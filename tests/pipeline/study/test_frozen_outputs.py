@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.mechanisms.counts.dawa import Partitioner
+from blockveil.engine.mechanisms.published.dawa import Partitioner
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.planning import make_plan

@@ -8,8 +8,8 @@ from scipy import stats
 
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.mechanisms.counts.hierarchy import Tree
-from blockveil.engine.mechanisms.counts.tree_search import best_tree, branchings, level_traces
+from blockveil.engine.mechanisms.published.hierarchy import Tree
+from blockveil.engine.mechanisms.published.tree_search import best_tree, branchings, level_traces
 from blockveil.engine.noise.discrete_gaussian import TILE
 from blockveil.engine.workloads.kronecker import rows_of
 from blockveil.engine.workloads.workload import AllRange, Explicit, Identity, Kronecker, Prefix, Total, marginals

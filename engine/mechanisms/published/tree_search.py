@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from blockveil.engine.guarantees.calibration import CalibrationError
-from blockveil.engine.mechanisms.counts.hierarchy import Tree
+from blockveil.engine.mechanisms.published.hierarchy import Tree
 from blockveil.engine.records.geometry import Vector
 from blockveil.engine.workloads.kronecker import block_energy
 from blockveil.engine.workloads.workload import Workload

@@ -10,8 +10,8 @@ import pytest
 from blockveil.engine.audit.bucket_cases import bucket_lengths
 from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import Neighbours
-from blockveil.engine.mechanisms.counts import dawa
-from blockveil.engine.mechanisms.counts.dawa import Partitioner
+from blockveil.engine.mechanisms.published import dawa
+from blockveil.engine.mechanisms.published.dawa import Partitioner
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 

@@ -14,8 +14,8 @@ from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
 from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.contract import NotApplicable
-from blockveil.engine.mechanisms.counts.buckets import Buckets, Dawa
-from blockveil.engine.mechanisms.counts.dawa import Partitioner, bucket_counts, hilbert_order
+from blockveil.engine.mechanisms.published.buckets import Buckets, Dawa
+from blockveil.engine.mechanisms.published.dawa import Partitioner, bucket_counts, hilbert_order
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.workloads.kronecker import rows_of
 from blockveil.engine.workloads.workload import AllRange, Kronecker, Prefix

@@ -29,8 +29,8 @@ from blockveil.engine.guarantees.calibration import CalibrationError, CannotCali
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.mechanisms.abilities import OneCell, one_cell
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
-from blockveil.engine.mechanisms.counts.dawa import Partitioner, bucket_counts, hilbert_order
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration, Parameter, RealBetween
+from blockveil.engine.mechanisms.published.dawa import Partitioner, bucket_counts, hilbert_order
 from blockveil.engine.noise.additive import usable_epsilon, usable_mu
 from blockveil.engine.noise.design import Block, Released
 from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey
