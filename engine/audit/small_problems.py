@@ -15,6 +15,7 @@ from blockveil.engine.kinds.histograms.problem import Histograms
 from blockveil.engine.kinds.moments import rotated as rotated_moments
 from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.kinds.outer.problem import OuterProducts
+from blockveil.engine.kinds.quantiles.problem import Quantiles
 from blockveil.engine.kinds.rows import rotated as rotated_rows
 from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.kinds.totals.problem import Totals
@@ -73,10 +74,21 @@ def small_problems() -> Sequence[tuple[Problem, Pairs]]:
             Histograms((3, 3, 2), REPLACE, _ROWS),
             [(bins * part, last * other) for part in parts for other in (np.zeros((3, 1)), *parts)],
         ),
+        *map(_quantiles, (ADD, REPLACE)),
         *table_cases.problems(_ROWS),
         (Counts((1, 8), ADD, _ROWS, RANGES), [(line[0], np.zeros((1, 8)))]),
         (Counts((1, 8), REPLACE, _ROWS, RANGES), [(line[0], line[7])]),
     )
+
+
+def _quantiles(relation: Neighbours) -> tuple[Problem, Pairs]:
+    """Records in any cells of two columns, some of them without a value."""
+    problem = Quantiles((3, 4), relation, _ROWS, complete=False, tail=0.45)
+    cells = [np.arange(4) == np.array(each)[:, None] for each in product(range(-1, 3), range(-1, 4))]
+    records = [problem.answers(each.astype(np.int64)).astype(np.float64) for each in cells]
+    if relation is REPLACE:
+        return problem, list(combinations(records, 2))
+    return problem, [(record, np.zeros(problem.shape)) for record in records]
 
 
 def _in_a_ball() -> Sequence[tuple[Problem, Pairs]]:

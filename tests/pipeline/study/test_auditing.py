@@ -188,6 +188,8 @@ def test_the_attacked_pair_has_all_of_the_charged_loss_or_nearly():
         for query, relation in (("second-moment", "add-remove"), ("rows", "replace-one"), ("counts", "replace-one")):
             assert list(losses(name, query, relation)) == pytest.approx([1.0], abs=0.01)
     assert list(losses("shaped-gaussian", "second-moment", "replace-one")) == pytest.approx([1.0], abs=0.01)
+    for relation in ("add-remove", "replace-one"):
+        assert list(losses("gaussian", "quantiles", relation)) == pytest.approx([1.0], abs=0.01)
     assert next(losses("gaussian", "second-moment", "replace-one")) > 0.98
     # In L1 six of seven and a half are reached: the bound adds up the worst of the diagonal and of the rest.
     assert list(losses("laplace", "second-moment", "replace-one")) == pytest.approx([0.8], abs=0.01)
