@@ -73,8 +73,8 @@ MUTANTS = (
         (
             "test_missing_values_are_found_before_anything_is_committed",
             "blockveil.pipeline.releases.charged_steps:measure",
-            "    measurement.exact()",
-            "    _commit(books, reservation.charge, tell), measurement.exact()",
+            "measurement.exact()",
+            "(_commit(books, reservation.charge, tell), measurement.exact())",
         ),
         (
             "test_a_unit_of_several_rows_is_charged_for_all_of_them_in_every_stage",
@@ -85,8 +85,8 @@ MUTANTS = (
         (
             "test_what_stands_out_is_judged_by_what_shortening_takes_of_features_that_are_not_related",
             "blockveil.pipeline.report.alone:NoiseAlone._of_noise",
-            'self.matrix.kind == "covariance"',
-            "False",
+            "NoiseApart.of(self.matrix)",
+            "None",
         ),
     ),
     *of(

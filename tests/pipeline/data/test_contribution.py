@@ -15,7 +15,8 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report.facts import Facts
-from blockveil.pipeline.report.markdown import guarantee as on_a_run_page
+from blockveil.pipeline.report.markdown import text_of
+from blockveil.pipeline.report.page import page_sections
 from tests.house import support
 from tests.pipeline.data.ingest import ingest_support as people
 from tests.pipeline.data.ingest.test_contract import RELEASE
@@ -53,6 +54,10 @@ def ingested(folder, rule):
     people.run(people.configure(folder, people.COLUMNS[:2], unit=rule))
 
 
+def on_a_run_page(sections):
+    return "\n".join(map(text_of, sections))
+
+
 def released(loaded):
     ledger = Ledger(loaded.ledger_url)
     ledger.set_budget("people", 3.0, 1e-5, make_plan(loaded, NIGHT).neighbours, loaded.config.privacy.unit)
@@ -77,9 +82,9 @@ def test_every_form_of_the_guarantee_says_whose_rows_were_bounded_and_how(tmp_pa
     assert said["excess_dropped"] is (kind in ("one", "fifty"))
     page, machine = made.path.read_text(), json.loads(made.data.read_text())
     assert machine["guarantee"]["contribution"] == said
-    for text in (page, on_a_run_page(Facts(release)), machine["guarantee"]["sentence"]):
+    for text in (page, on_a_run_page(made.sections), machine["guarantee"]["sentence"]):
         assert sentence in text
-    for text in (page, on_a_run_page(Facts(release)), machine["guarantee"]["not_protected"]):
+    for text in (page, on_a_run_page(made.sections), machine["guarantee"]["not_protected"]):
         assert less in text
     assert f"<td>{unit}</td>" in page
     assert f"at most {rows} in the store; the noise is for {rows}." in page
@@ -119,7 +124,7 @@ def test_a_release_that_does_not_state_it_is_shown_without_a_claim(tmp_path):
     outcome, _ = released(support.prepare(tmp_path))
     release = read_release(outcome.path)
     del release.attributes["guarantee"]["contribution"]
-    shown = on_a_run_page(Facts(release))
+    shown = on_a_run_page(page_sections(Facts(release), [], outcome.path.name))
     assert "does not say how the rows of a unit were bounded" in shown
     assert "One with more rows than the noise is for is protected less" in shown
     assert "on the word of the config" not in shown.replace(release.attributes["guarantee"]["sentence"], "")

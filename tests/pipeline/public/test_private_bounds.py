@@ -17,6 +17,7 @@ from blockveil.pipeline.public.bounds_draft import bounds_draft, clipped_draft
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import make_report
+from blockveil.pipeline.report.markdown import text_of
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support
 
@@ -78,7 +79,7 @@ def test_bounds_are_drafted_released_read_and_taken_and_both_releases_are_charge
     report = make_report(make_plan(loaded, NEXT), Ledger(loaded.ledger_url), outcome)
     sentence = "learnt from the records by the release people/covariance-bounds/2026-11-20, which was charged"
     assert sentence in report.path.read_text()
-    assert sentence in report.guarantee
+    assert any(sentence in text_of(section) for section in report.sections)
     assert json.loads(report.data.read_text())["query"]["geometry"]["bounds_release"] == first.release_id
 
 
