@@ -219,3 +219,10 @@ def opened(plan):
     """A plan as its ledger has it, and the ledger and keys that its config names."""
     books = Books(plan.loaded, Ledger(plan.loaded.ledger_url))
     return as_begun(plan, books.ledger), books
+
+
+def estimates(report: Any) -> Any:
+    """Rows of a report's table of estimates."""
+    from blockveil.pipeline.report.report_sections import every
+
+    return next(each.table for each in every(report.sections) if each.title == "Estimates and their noise")

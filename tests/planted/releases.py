@@ -84,9 +84,9 @@ MUTANTS = (
         ),
         (
             "test_what_stands_out_is_judged_by_what_shortening_takes_of_features_that_are_not_related",
-            "blockveil.pipeline.report.alone:NoiseAlone._of_noise",
-            "NoiseApart.of(self.matrix)",
-            "None",
+            "blockveil.pipeline.report.noise_apart:NoiseApart.at",
+            "np.hypot(noise, unrelated)",
+            "0.0 * noise",
         ),
     ),
     *of(
@@ -253,8 +253,8 @@ MUTANTS = (
         (
             "test_means_in_wide_bounds_are_as_exact_as_in_near_ones_for_one_charge_a_night",
             "blockveil.pipeline.plan.earlier_shape:earlier_shape",
-            'or questions.shape.learn == "mean" ',
-            "",
+            'shape.learn in (None, "mean")',
+            "shape.learn is None",
         ),
     ),
     *of(

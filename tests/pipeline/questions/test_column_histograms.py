@@ -56,8 +56,9 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report_of_bounds
     assert np.array_equal(group["bin_upper"][1], BINS[1].borders[1])
     assert Ledger(loaded.ledger_url).budget("people").spent_mu == pytest.approx(plan.charge.mu)
     report = make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
-    assert [row["feature"] for row in report.errors] == ["age", "income", "debt"]
-    assert (report.errors[0]["lower bound"], report.errors[0]["upper bound"]) == ("18", "120")
+    rows = support.estimates(report)
+    assert [row["feature"] for row in rows] == ["age", "income", "debt"]
+    assert (rows[0]["lower bound"], rows[0]["upper bound"]) == ("18", "120")
     shown = own_units.by_feature(Facts(read_release(outcome.path)))
     assert shown[0]["bins stand out"] == "between 18 and 120"
     assert re.fullmatch(r"0 to [\d.]+ %", shown[0]["values beyond, in 95 of 100 releases"])
@@ -96,8 +97,9 @@ def test_noise_that_columns_have_in_common_is_released_with_honest_errors_and_a_
         alone = bounds_of({**one, "histograms_standard_deviation": deviation[row : row + 1]}, group.attrs)
         assert alone == [(group["feature"][...][row], chosen)]
     report = make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
-    assert [row["feature"] for row in report.errors] == ["age", "income", "debt"]
-    assert (report.errors[0]["lower bound"], report.errors[0]["upper bound"]) == ("18", "120")
+    rows = support.estimates(report)
+    assert [row["feature"] for row in rows] == ["age", "income", "debt"]
+    assert (rows[0]["lower bound"], rows[0]["upper bound"]) == ("18", "120")
     counted = measured(float(group["values"][0]), float(group["values_standard_deviation"][0]))
     assert own_units.by_feature(Facts(read_release(outcome.path)))[0]["values"] == counted
     assert counted in report.path.read_text()
