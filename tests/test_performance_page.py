@@ -23,13 +23,13 @@ def test_the_table_of_fleets_is_what_its_command_prints():
 
 def test_what_the_page_says_of_the_table_is_in_it():
     said = " ".join(PAGE.split())
-    measured, largest = fleets.cut(fleets.FLEETS[0]).cost, fleets.cut(fleets.FLEETS[-1])
+    measured, largest = fleets.cut(fleets.FLEETS[0]), fleets.cut(fleets.FLEETS[-1])
     assert f"48 s where it says {measured.exact_seconds:.0f}," in said
     assert f"26 s where it says {measured.noise_seconds + measured.writing_seconds:.0f}." in said
     assert largest.work.entries * 8 == pytest.approx(40e9, rel=0.02)
     assert largest.ranges * len(largest.work.tiles) == pytest.approx(500_000, rel=0.05)
     assert f"at most {MOST_FEATURES:,} features" in said
-    wide = fleets.cut(fleets.Fleet(50_000, 4_000, 2, 4)).cost
+    wide = fleets.cut(fleets.Fleet(50_000, 4_000, 2, 4))
     assert f"the model says {wide.peak_bytes / 2**30:.1f} GiB a worker" in said
     assert (fleets.FLEETS[-1].features / fleets.FLEETS[0].features) ** 2 == 25
 
@@ -39,7 +39,7 @@ def test_the_plan_that_the_page_shows_is_that_of_the_cost_model():
     found = fleets.cut(asked)
     assert f"Computed by     {found.explain()}\n" in PAGE
     # A plan reads whole records in its 32 MiB.
-    memory = found.cost.peak_bytes - 3 * (fleets.CHUNK_BYTES % (8 * asked.features))
+    memory = found.peak_bytes - 3 * (fleets.CHUNK_BYTES % (8 * asked.features))
     assert f"at most {memory / 2**20:,.0f} of {asked.memory * 1024:,} MiB a worker" in PAGE
 
 

@@ -1,5 +1,6 @@
 """Processes that use a ledger and may be killed: forked from one clean server, so that each starts in milliseconds."""
 
+import codecs
 import contextlib
 import io
 import multiprocessing
@@ -98,6 +99,7 @@ def _as_nobody(commands, home, drop, tries, queue):
     from blockveil.pipeline.ledger import read_only
 
     read_only._TRIES = tries or read_only._TRIES
+    codecs.lookup("unicode-escape")  # with which templates are read
     os.environ["HOME"] = os.environ["MPLCONFIGDIR"] = os.environ["TMPDIR"] = home
     os.chdir(home)
     if drop:

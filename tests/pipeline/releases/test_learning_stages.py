@@ -253,7 +253,7 @@ def test_the_charge_is_fixed_before_the_records_are_seen(tmp_path):
     rows, machine = plan.config.query.rows_at_most, plan.effort.machine()
     stages = [Effort(plan.config, each, weighs=False) for each in stages.before]
     own = plan.effort.cut(machine, rows)
-    assert plan.effort._seconds(own, machine) == pytest.approx(
+    assert plan.effort._seconds(own) == pytest.approx(
         own.seconds + sum(each.cut(machine, rows).seconds for each in stages)
     )
 
