@@ -146,7 +146,7 @@ def nights(rng: np.random.Generator, releases: tuple[Ratios, Ratios]) -> Compari
         release.attributes |= {
             "output_digest": str(number),
             "release_id": f"a/b/{number}",
-            "query": {},
+            "query": {"kind": "covariance"},
             "guarantee": {"neighbours": "add-remove"},
         }
     return compare(drawn[0], drawn[1])  # type: ignore[arg-type]

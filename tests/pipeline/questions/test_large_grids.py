@@ -126,7 +126,7 @@ def test_a_report_of_many_columns_reads_the_same_numbers_with_more_axes_along_th
     plan, arrays, _, outcome = released(loaded, monkeypatch)
     wide = Facts(open_release(outcome.path))
     monkeypatch.setattr("blockveil.pipeline.report.matrix._MOST_COLUMNS", 100)
-    assert len(make_report(plan, Ledger(plan.loaded.ledger_url), outcome).errors) == 20
+    assert len(support.estimates(make_report(plan, Ledger(plan.loaded.ledger_url), outcome))) == 20
     square = Facts(open_release(outcome.path))
     assert (wide.matrix.shape, square.matrix.shape) == ((6, 180), (54, 20))
     assert np.array_equal(square.matrix.value((5, 50), (3, 17)), arrays["counts"].reshape(54, 20)[5:50, 3:17])
