@@ -18,7 +18,7 @@ ALLOWED = {
     "engine/mechanisms/published/subspace.py:matrix_gaussian": "IMGM in the comparison of noise for directions",
     "flows/service/connections.py:Server.startup": "uvicorn calls it",
     "flows/service/mail.py:Mail": "an entry point, which every Prefect server looks for",
-    "pipeline/ledger/budget_status.py:BudgetStatus.spent_mu": "the balance in the unit of a loss, for callers of the ledger",
+    "pipeline/ledger/budget_status.py:BudgetStatus.spent_mu": "in the unit of a loss, for callers of the ledger",
 }
 """Place and reason of what the product does not mention, although somebody else reaches it."""
 
