@@ -111,13 +111,13 @@ def by_tree(counts: list[np.ndarray], ends: list[Ends], branching: int) -> Draw:
     scale = np.sqrt(sum(tree.levels for tree in trees)) / gaussian_mu(GUARANTEE.epsilon, GUARANTEE.delta)
 
     def draw(rng: np.random.Generator) -> np.ndarray:
-        found = []
+        estimates = []
         for tree, own, cells in zip(trees, counts, ends, strict=True):
             answers = tree.answers(own[None].astype(np.int64)) + rng.normal(0.0, scale, tree.shape)
             cumulative = np.cumsum(tree.estimate(answers, np.full(tree.shape[0], scale))[0])
             column = ColumnBalances(cumulative - cumulative[-1] / 2.0, cumulative[-1], RankNoise(scale, scale))
-            found.append([one.value for one in column.quantiles(PROBABILITIES, cells, 1.96)])
-        return np.array(found)
+            estimates.append([one.value for one in column.quantiles(PROBABILITIES, cells, 1.96)])
+        return np.array(estimates)
 
     return draw
 

@@ -62,13 +62,13 @@ def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] 
     def report() -> None:
         attempt.tell("writing the report")
         try:
-            made = make_report(attempt.plan, attempt.books.ledger, outcome)
+            page = make_report(attempt.plan, attempt.books.ledger, outcome)
         except StoreError as error:
             failure = type(error)(
                 f"{outcome.release_id} is released, without a report. {error.value}", error.rule, error.remedy
             )
         else:
-            show(made)
+            show(page)
             return
         raise failure
 

@@ -91,11 +91,11 @@ def feature_changes(plan: Plan) -> Iterator[PricedChange]:
     query = plan.config.query
     if not isinstance(query, OneShapeSection) or len(query.columns) < 4:
         return
-    kept = (len(query.columns) + 1) // 2
+    fewer = (len(query.columns) + 1) // 2
     yield PricedChange(
-        f"the first {kept} of the {len(query.columns)} features",
-        f"nothing is released of the other {len(query.columns) - kept}; any {kept} features do",
-        with_features(plan.loaded, kept),
+        f"the first {fewer} of the {len(query.columns)} features",
+        f"nothing is released of the other {len(query.columns) - fewer}; any {fewer} features do",
+        with_features(plan.loaded, fewer),
     )
 
 

@@ -136,10 +136,10 @@ class Plan:
     @property
     def least(self) -> float | None:
         """Error below which no Gaussian noise gets, of what "auto" compared; None where no bound is known."""
-        asked = self.designed.resolved
+        resolved = self.designed.resolved
         return (
-            asked.mechanism.metric.least(self.question.problem, asked.of_a_row, self.design)
-            if isinstance(asked.mechanism, Auto)
+            resolved.mechanism.metric.least(self.question.problem, resolved.of_a_row, self.design)
+            if isinstance(resolved.mechanism, Auto)
             else None
         )
 

@@ -36,11 +36,11 @@ class Books:
         """
         own = self.ledger.find(release_id)
         try:
-            kept = {*self.keys.list(), "" if own is None else own.charge_id}
+            in_use = {*self.keys.list(), "" if own is None else own.charge_id}
         except OSError:  # whether a key exists is not known
             return []
         before = (datetime.now(UTC) - _RESERVED_AT_MOST).isoformat(timespec="seconds")
-        return self.ledger.expire(self.loaded.config.release.account, before, kept.__contains__)
+        return self.ledger.expire(self.loaded.config.release.account, before, in_use.__contains__)
 
     def standing(self, release_id: str) -> Entry | None:
         """RESERVED entry of a release's charge; None where no charge stands.

@@ -112,8 +112,8 @@ class StepwiseMeasurement:
     def exact(self) -> None:
         """Compute the sum of the first step, or of all records in its place, which is thrown away."""
         self._tell("training", 0.0)
-        held = self._sum(of_all=self._course.secret)
-        self._held = [] if self._course.secret else held
+        sum_of_step = self._sum(of_all=self._course.secret)
+        self._held = [] if self._course.secret else sum_of_step
 
     def draw(self, key: NoiseKey) -> None:
         """Compute and draw all steps; as :meth:`.Measurement.draw`."""
@@ -125,10 +125,12 @@ class StepwiseMeasurement:
             self._holding = Holding(handle, self._attempt, self._room, self._dataset.rows)
             while not course.done:
                 self._tell("training", course.step / plan.steps)
-                held, self._held = self._held or self._sum(), []
+                sum_of_step, self._held = self._held or self._sum(), []
                 name, first = self._name, course.step * self._rows
                 own = self._released[first : first + self._rows]
-                _draw(held, _moved(self._layout, first), plan.design, self._compute, handle, name, self._released)
+                _draw(
+                    sum_of_step, _moved(self._layout, first), plan.design, self._compute, handle, name, self._released
+                )
                 own -= course.taken(key)
                 self._heard.follow(course, own)
                 course.follow(own)
@@ -166,11 +168,13 @@ class StepwiseMeasurement:
         effort = Effort(plan.config, stage.answer, weighs=False)
         layout = effort.layout(dataset.rows, self._chunk_rows, compute.workers, compute.threads)
         name = f"blockveil-{self._handle[:12]}-{secrets.token_hex(4)}-{stage.name}"
-        held = compute.hold(exact_graph(dataset.source, stage.query, layout, self._chunk_rows, name), in_memory.quiet)
+        sum_of_stage = compute.hold(
+            exact_graph(dataset.source, stage.query, layout, self._chunk_rows, name), in_memory.quiet
+        )
         # Of other records, nothing may be drawn: a later attempt gives the same noise to the right ones.
         dataset.check_unchanged(committed=True)
         bound = hashlib.sha256(stage.name.encode() + self._released.astype("<i8").tobytes()).digest()
-        released = in_memory.drawn(stage.answer.design, held, layout, compute, key.of_stage(bound), name)
+        released = in_memory.drawn(stage.answer.design, sum_of_stage, layout, compute, key.of_stage(bound), name)
         return arrays([Drawn(stage, released)], dataset.rows)
 
 

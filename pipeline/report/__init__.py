@@ -115,11 +115,11 @@ def make_report(plan: Plan, ledger: Ledger, outcome: Outcome) -> Report:
     StoreError
         The release is damaged or the report cannot be written or sent.
     """
-    made = write_report(outcome.path, Balance.of(ledger, plan, ledger.budget(plan.config.release.account)))
+    report = write_report(outcome.path, Balance.of(ledger, plan, ledger.budget(plan.config.release.account)))
     place = destination_of(plan.loaded)
     if place is not None:
-        place.send_pages(plan.release_id, (made.path, made.data))
-    return made
+        place.send_pages(plan.release_id, (report.path, report.data))
+    return report
 
 
 def write_report(release: Location, balance: Balance = UNKNOWN, output: Path | None = None) -> Report:
@@ -157,10 +157,10 @@ def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Repo
     lines = [*facts.error_lines(found), *facts.spectrum_lines(found)]
     summary = markdown.summary(found, [*lines, *budget], str(opened.path), str(path))
     text, model = markup.document(sections[0], sections[1:]), training_curve.trained(found)
-    made = Report(path, data, sections, lines, summary, model, found.drift)
+    report = Report(path, data, sections, lines, summary, model, found.drift)
     save(data, content)
     save(path, text)
-    return made
+    return report
 
 
 def _check_places(path: Path, data: Path) -> None:

@@ -90,11 +90,11 @@ def lines(facts: Facts) -> list[tuple[str, str]]:
     """What a run says of its release: what stands out first, then the strongest correlations of a covariance."""
     first, *others = error_lines(facts)
     ratio = facts.presenter.ratio
-    found = strongest(facts)[:_SAID] if ratio else []
-    if not found:
+    entries = strongest(facts)[:_SAID] if ratio else []
+    if not entries:
         return [first, *others]
     title = "the strongest of those that stand out, each ± its standard error"
-    rows = [(f"  {row['pair']}", row[ratio]) for row in found]
+    rows = [(f"  {row['pair']}", row[ratio]) for row in entries]
     return [first, (f"{ratio.capitalize()}s", title), *rows, *others]
 
 

@@ -89,7 +89,7 @@ def as_values(sections: Sequence[ReportSection]) -> list[dict[str, Any]]:
 
 
 def _values(section: ReportSection) -> dict[str, Any]:
-    found = {
+    values = {
         "title": section.title,
         "key": section.key,
         "sentences": list(section.sentences),
@@ -100,4 +100,4 @@ def _values(section: ReportSection) -> dict[str, Any]:
         "within": as_values(section.within),
         "source": section.source,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in values.items() if value}

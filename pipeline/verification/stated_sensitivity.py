@@ -76,18 +76,18 @@ def _moved(stated: Mapping[str, Any], arrays: Arrays) -> Moved:
     if kind in _COUNTS:
         if law not in (StatedLaw.GAUSSIAN, StatedLaw.LAPLACE):
             raise ValueError(kind)
-        found = _COUNTS[kind](stated, arrays, power, replaced=replaces(stated))
+        moved = _COUNTS[kind](stated, arrays, power, replaced=replaces(stated))
     elif kind in _MOMENTS:
-        found = _of_moment(stated, law, _MOMENTS[kind])
+        moved = _of_moment(stated, law, _MOMENTS[kind])
     elif kind in ("rows", "totals"):
-        found = _of_sums(stated, law, counted=kind == "totals" and not replaces(stated))
+        moved = _of_sums(stated, law, counted=kind == "totals" and not replaces(stated))
     elif kind == "outer-products":
-        found = _of_products(stated, power)
+        moved = _of_products(stated, power)
     elif kind == "gradients":
-        found = _of_gradients(stated, power)
+        moved = _of_gradients(stated, power)
     else:
-        found = kind_of(kind).part("release_checks", _NOTHING)["moved"](stated, arrays, power)
-    return found.times(Fraction(steps_factor(stated, power)) * nights_factor(stated))
+        moved = kind_of(kind).part("release_checks", _NOTHING)["moved"](stated, arrays, power)
+    return moved.times(Fraction(steps_factor(stated, power)) * nights_factor(stated))
 
 
 def _whole(stated: Mapping[str, Any], power: int) -> int:

@@ -65,20 +65,20 @@ def _training(facts: Facts) -> list[ReportSection]:
 
 def _errors(facts: Facts) -> list[ReportSection]:
     """Coefficients with what they are known to."""
-    found = coefficients_of(facts.attributes, facts.matrix.array)
-    if found is None:
+    coefficients = coefficients_of(facts.attributes, facts.matrix.array)
+    if coefficients is None:
         return []
-    return [ReportSection(sentences=[OF_POPULATION if found.known else UNKNOWN], table=found.rows())]
+    return [ReportSection(sentences=[OF_POPULATION if coefficients.known else UNKNOWN], table=coefficients.rows())]
 
 
 def _over(steps: Mapping[str, Any]) -> str:
     """The records of one step, in words."""
     match steps.get("batches"):
         case "fixed":
-            taken = (
+            of_band = (
                 f", whose noise takes away noise of the {steps['band'] - 1:,} steps before" if "band" in steps else ""
             )
-            return f"one of {steps['batch_count']:,} batches each{taken}"
+            return f"one of {steps['batch_count']:,} batches each{of_band}"
         case "poisson":
             return f"a secret sample of {100 * steps['sampling_probability']:g} % of the records each"
     return "all records"

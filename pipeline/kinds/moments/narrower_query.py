@@ -25,15 +25,15 @@ def _directions_alone(plan: Plan, population: Population) -> Iterator[Lever]:
         return
     wanted = min(_DIRECTIONS, len(query.columns) - 1)
     shared = {key: getattr(query, key) for key in ("geometry", "rows_at_most", "missing", "quantisation_bits")}
-    asked = DirectionsSection(kind="principal-directions", directions=wanted, **shared)
+    section = DirectionsSection(kind="principal-directions", directions=wanted, **shared)
     before = size_of_directions(plan, population, wanted) or 0.0
     for mechanism in (plan.config.mechanism, _EXPONENTIAL):
-        found = replanned(plan, with_table(plan.loaded, query=asked, mechanism=mechanism))
-        after = None if found is None else size_of_directions(found, population, wanted)
-        if found is not None and after:
+        narrower = replanned(plan, with_table(plan.loaded, query=section, mechanism=mechanism))
+        after = None if narrower is None else size_of_directions(narrower, population, wanted)
+        if narrower is not None and after:
             which = "the leading principal direction" if wanted == 1 else f"the {wanted} leading principal directions"
             yield Lever(
-                f"{which} in place of the matrix, by {found.mechanism.name}",
+                f"{which} in place of the matrix, by {narrower.mechanism.name}",
                 before / after,
                 "nothing is released but the directions and what they follow from; the factor is that of their angles "
                 "to the true ones",

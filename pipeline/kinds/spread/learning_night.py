@@ -296,12 +296,12 @@ class Learning:
         zeros, ones = np.zeros(self.weights.size), np.ones(self.weights.size)
         rings = ring_edges(ones.size)
         at_zero = np.clip(-self.questions.middle / self.questions.half_widths, -1.0, 1.0)
-        found = []
+        shapes = []
         for mean, variance, length in (ones, zeros, rings[1]), (at_zero, zeros, rings[1]), (zeros, ones, rings[-1]):
             self.questions.nearer_pilot(*self._spread(mean, variance, zeros).bounds())
             radius = Radius(float(length), 0.0, 0.0, 0.0, 0.0)
-            found.append(self._told(self._by(mean, variance, zeros), radius, 1.0, self.blank(1), 1))
-        return found
+            shapes.append(self._told(self._by(mean, variance, zeros), radius, 1.0, self.blank(1), 1))
+        return shapes
 
     def blank(self, rows: int) -> list[Drawn]:
         """All stages before the last one, as if each had released zeros; rows as for :meth:`due`."""
