@@ -112,7 +112,7 @@ def private_bounds(release: Path, accepted: float = 0.0) -> PrivateBounds:
             f"outside is {accepted:g}", "It is a share of a column's values, 0 to 0.5", "Give for instance 0.01"
         )
     opened = read_release(release)
-    parts: Any = kind_of(str(opened.attributes["query"]["kind"])).part("released_bounds", None)
+    parts: Any = kind_of(str(opened.attributes.get("query", {}).get("kind"))).part("released_bounds", None)
     if parts is None:
         raise ConfigError(
             "This release gives no bounds",

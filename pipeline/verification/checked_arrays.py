@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.pipeline.base.kinds import kind_of
 from blockveil.pipeline.verification.stated_grid import StatedGrid, Values, on_steps, same, stated_grid
 
 _SLAB = 2**20
@@ -22,7 +23,17 @@ CLOSE = 1e-8
 
 DEVIATION = "_standard_deviation"
 
+_NOTHING: Mapping[str, Any] = {}
+
 _READ = "read from the measurements of several nights, which are not in it"
+
+
+def kind_checks(kind: str) -> Mapping[str, Any]:
+    """How a kind of query recomputes its sensitivity and arrays; empty where its folder does not say.
+
+    Of another package nothing is known here: what builds on a kind of ours may move by more.
+    """
+    return kind_of(kind).part("release_checks", _NOTHING)
 
 
 class OtherArray(Exception):

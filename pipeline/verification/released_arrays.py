@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.pipeline.base.kinds import kind_of
-from blockveil.pipeline.verification.checked_arrays import CLOSE, DEVIATION, CheckedArrays, close, slabs
+from blockveil.pipeline.verification.checked_arrays import CLOSE, DEVIATION, CheckedArrays, close, kind_checks, slabs
 from blockveil.pipeline.verification.released_counts import cells
 from blockveil.pipeline.verification.released_directions import drawn, leading
 from blockveil.pipeline.verification.released_gradients import gradients
@@ -59,8 +58,8 @@ class ArrayCheck(CheckedArrays):
     def _rule(self) -> Callable[[ArrayCheck], None]:
         """What is looked at by the kind of query, or by what the folder of a kind says; KeyError where nothing is."""
         kind = str(self.query["kind"])
-        own = kind_of(kind).part("release_checks", _NOTHING)
-        return own["arrays"] if own else _RULES[kind]
+        own: Callable[[ArrayCheck], None] | None = kind_checks(kind).get("arrays")
+        return _RULES[kind] if own is None else own
 
     def _windows(self) -> None:
         """Look at the arrays of the last nights alone, which have the names and rules of those of all nights."""
@@ -339,8 +338,6 @@ def way_back(geometry: Mapping[str, Any]) -> tuple[Values, Values]:
         raise KeyError("shape")
     return origin, np.array([each["semi_axis"] for each in features], np.float64)
 
-
-_NOTHING: dict[str, Any] = {}
 
 _RULES: dict[str, Callable[[ArrayCheck], None]] = {
     "second-moment": lambda found: found.moment(0),

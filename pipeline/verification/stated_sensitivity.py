@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.pipeline.base.kinds import kind_of
 from blockveil.pipeline.verification import moved_counts
+from blockveil.pipeline.verification.checked_arrays import kind_checks
 from blockveil.pipeline.verification.moved_diagonals import own_diagonal
 from blockveil.pipeline.verification.moved_moments import entries, frobenius
 from blockveil.pipeline.verification.moved_strategies import Arrays
@@ -37,9 +37,6 @@ _MOMENTS = {"second-moment": 0, "covariance": 1, "principal-directions": 0}
 """Answers that are second moments, and how many constant coordinates lead their records."""
 
 _COUNTS = {"counts": moved_counts.cells, "column-histograms": moved_counts.bins, "marginals": moved_counts.tables}
-
-_NOTHING: dict[str, Any] = {}
-"""Of a kind whose folder says nothing."""
 
 _UNSCALED = ("analyze-gauss", "mod-sulq")
 """Mechanisms whose noise is as large off the diagonal as on it."""
@@ -73,9 +70,12 @@ def moved(stated: Mapping[str, Any], arrays: Arrays | None = None) -> Moved:
 def _moved(stated: Mapping[str, Any], arrays: Arrays) -> Moved:
     kind, law = stated["query"]["kind"], stated_law(stated["mechanism"])
     power = 1 if law is StatedLaw.LAPLACE else 2
-    if kind in _COUNTS:
-        if law not in (StatedLaw.GAUSSIAN, StatedLaw.LAPLACE):
-            raise ValueError(kind)
+    of_kind = kind_checks(kind).get("moved")
+    if (kind in _COUNTS or of_kind is not None) and law not in (StatedLaw.GAUSSIAN, StatedLaw.LAPLACE):
+        raise ValueError(kind)
+    if of_kind is not None:
+        moved: Moved = of_kind(stated, arrays, power)
+    elif kind in _COUNTS:
         moved = _COUNTS[kind](stated, arrays, power, replaced=replaces(stated))
     elif kind in _MOMENTS:
         moved = _of_moment(stated, law, _MOMENTS[kind])
@@ -86,7 +86,7 @@ def _moved(stated: Mapping[str, Any], arrays: Arrays) -> Moved:
     elif kind == "gradients":
         moved = _of_gradients(stated, power)
     else:
-        moved = kind_of(kind).part("release_checks", _NOTHING)["moved"](stated, arrays, power)
+        raise KeyError(kind)
     return moved.times(Fraction(steps_factor(stated, power)) * nights_factor(stated))
 
 

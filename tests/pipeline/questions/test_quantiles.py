@@ -165,3 +165,8 @@ def test_sensitivity_and_arrays_are_recomputed_and_others_are_refuted(tmp_path, 
     assert claimed * Fraction(95, 100) ** 2 < own.least <= claimed
     larger = moved(stated, {**arrays, "measured_kernel": arrays["measured_kernel"] * 2})
     assert larger.least > claimed
+    of_lengths = {**stated["mechanism"], "grid": "K-norm of rate 1/9, length of 7 entries, version 1"}
+    with pytest.raises(ValueError, match="quantiles"):  # no bound of it is known in that norm
+        moved({**stated, "mechanism": of_lengths}, arrays)
+    with pytest.raises(KeyError, match="others"):  # what builds on ours may move by more
+        moved({**stated, "query": {**stated["query"], "kind": "others"}}, arrays)
