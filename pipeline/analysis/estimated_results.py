@@ -25,13 +25,7 @@ from blockveil.pipeline.report.released_moments import moments_of
 
 
 class EstimatedResults(TableResults):
-    """Results of a release, those that it holds and those that follow from its moments, each with its standard error.
-
-    Parameters
-    ----------
-    opened
-        The release, checked against its digest.
-    """
+    """Results that a release holds, and those that follow from its moments, each with its standard error."""
 
     def __init__(self, opened: OpenRelease) -> None:
         self.opened = opened
@@ -48,13 +42,7 @@ class EstimatedResults(TableResults):
         return () if found is None else tuple(str(name) for name in np.asarray(found[...]))
 
     def __getitem__(self, name: str) -> Any:
-        """An array of the release with its labels, by name.
-
-        Raises
-        ------
-        ConfigError
-            There is none.
-        """
+        """An array of the release with its labels, by name; ConfigError where there is none."""
         if name in DERIVED:
             return self.labelled_as(name, self.estimate(name).value)
         return self.labelled_as(name, self.array(name))
@@ -73,10 +61,7 @@ class EstimatedResults(TableResults):
         The standard error of what the release holds is the one that it states; of what follows from it, it is infinite
         where noise is too large to state one.
 
-        Raises
-        ------
-        ConfigError
-            There is no such result, or no error of it is known.
+        Raises ConfigError where there is no such result, or no error of it is known.
         """
         if name == CORRELATION:
             return self._correlation
@@ -118,10 +103,7 @@ class EstimatedResults(TableResults):
     def stated(self, name: str) -> Estimate:
         """Value and standard error of a result for an interval: the error is infinite where first order is not enough.
 
-        Raises
-        ------
-        ConfigError
-            There is no such result, or no error of it is known, or it is not of noise alone.
+        Raises ConfigError where there is no such result, or no error of it is known, or it is not of noise alone.
         """
         mechanism = self.opened.attributes.get("mechanism", {})
         if "not_in_standard_deviations" in mechanism or "concentration" in mechanism:
@@ -204,13 +186,7 @@ def _has_moments(release: Shown) -> bool:
 
 
 class StandardErrors(Results):
-    """Standard deviation of the noise of each result, labelled as the result is.
-
-    Parameters
-    ----------
-    release
-        The release.
-    """
+    """Standard deviation of the noise of each result, labelled as the result is."""
 
     def __init__(self, release: EstimatedResults) -> None:
         self._release = release
@@ -222,10 +198,7 @@ class StandardErrors(Results):
     def __getitem__(self, name: str) -> Any:
         """That of a result, infinite where it cannot be stated.
 
-        Raises
-        ------
-        ConfigError
-            There is no such result, or no error of it is known.
+        Raises ConfigError where there is no such result, or no error of it is known.
         """
         return self._release.labelled_as(name, self._release.estimate(name).standard_deviation)
 

@@ -54,6 +54,8 @@ def _drawn(picture: Picture) -> Figure:
 def interval_lines(title: str, names: list[str], found: Estimate, reach: float) -> Figure:
     """Values with intervals, one line each.
 
+    Raises ConfigError where there are too many values for one picture.
+
     Parameters
     ----------
     title
@@ -64,11 +66,6 @@ def interval_lines(title: str, names: list[str], found: Estimate, reach: float) 
         Values and standard errors, shape (n,) each; where the error is infinite, no interval is drawn.
     reach
         Standard errors to each side.
-
-    Raises
-    ------
-    ConfigError
-        There are too many values for one picture.
     """
     count = len(names)
     if not 0 < count <= MOST_INTERVALS:
@@ -121,13 +118,7 @@ def _png(figure: Figure) -> bytes:
 
 
 class Plots:
-    """Pictures of a release as matplotlib figures.
-
-    Parameters
-    ----------
-    release
-        The release.
-    """
+    """Pictures of a release as matplotlib figures."""
 
     def __init__(self, release: EstimatedResults) -> None:
         self._release = release

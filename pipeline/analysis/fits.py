@@ -133,15 +133,12 @@ class Regression:
     def predict(self, rows: Any) -> Array:
         """Predicted target of rows of your own, shape (rows,), in the target's unit; nothing is charged for it.
 
+        Raises ConfigError where a feature is missing, or these are not numbers.
+
         Parameters
         ----------
         rows
             A DataFrame with the features as columns, or numbers of shape (rows, features) in their order.
-
-        Raises
-        ------
-        ConfigError
-            A feature is missing, or these are not numbers.
         """
         found: Array = self.intercept + rows_of(rows, self.features) @ self.fit.values[1:]
         return found
@@ -302,17 +299,14 @@ def regression_of(
 ) -> Regression:
     """Regression on a release.
 
+    Raises ConfigError where a name is unknown, or the ridge is out of range.
+
     Parameters
     ----------
     release, held, moments
         The release, the names of its features, and their moments.
     asked
         Target, features (all others where None) and ridge.
-
-    Raises
-    ------
-    ConfigError
-        A name is unknown, or the ridge is out of range.
     """
     target, features, ridge = asked
     [place] = positions(held, (target,))

@@ -19,13 +19,7 @@ Names = str | Sequence[str]
 
 
 def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Positions of features by name.
-
-    Raises
-    ------
-    ConfigError
-        One is unknown or named twice, or none is named.
-    """
+    """Positions of features by name; ConfigError where one is unknown or named twice, or none is named."""
     if not isinstance(wanted, str) and not len(wanted):
         raise ConfigError("No feature is named", "At least one is needed", f"Choose {among('', names)}")
     if isinstance(wanted, str) or not all(isinstance(name, str) for name in wanted):
@@ -54,10 +48,7 @@ def quantile(release: Shown, confidence: float) -> float:
 
     For Gaussian noise the normal one; for Laplace noise and sums of it the larger of the normal and the Laplace one.
 
-    Raises
-    ------
-    ConfigError
-        The confidence does not lie between 0 and 1.
+    Raises ConfigError where the confidence does not lie between 0 and 1.
     """
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0.0 < confidence < 1.0:
         raise ConfigError(
@@ -74,13 +65,6 @@ def p_values(release: Shown, scores: Array) -> Array:
     """Chance that noise and sample alone take numbers as many standard errors from zero, to either side.
 
     Of the normal law, and where noise is Laplace's or a sum of it the larger of that and Laplace's.
-
-    Parameters
-    ----------
-    release
-        The release.
-    scores
-        Numbers over their standard errors, any shape.
     """
     found: Array = 2.0 * ndtr(-np.abs(scores))
     if laplace_rate(dict(release.attributes.get("mechanism", {}))) is not None:

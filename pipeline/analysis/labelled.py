@@ -49,6 +49,8 @@ def axes_of(release: Shown, name: str) -> tuple[str, ...]:
 def table(values: NDArray[Any], axes: Sequence[str], names: Sequence[Names]) -> Any:
     """Values with their labels: a number, a Series, or a DataFrame.
 
+    Raises ConfigError where pandas is not installed.
+
     Parameters
     ----------
     values
@@ -61,11 +63,6 @@ def table(values: NDArray[Any], axes: Sequence[str], names: Sequence[Names]) -> 
     Returns
     -------
     A float for no axis, a Series for one or for more than two (with as many index levels), a DataFrame for two.
-
-    Raises
-    ------
-    ConfigError
-        pandas is not installed.
     """
     if values.ndim == 0:
         return values.item()
@@ -84,10 +81,7 @@ def table(values: NDArray[Any], axes: Sequence[str], names: Sequence[Names]) -> 
 def dataset(release: Shown) -> Any:
     """All arrays of a release as one xarray Dataset, with coordinates on every named axis, and its attributes.
 
-    Raises
-    ------
-    ConfigError
-        xarray is not installed.
+    Raises ConfigError where xarray is not installed.
     """
     xr = optional.xarray()
     variables: dict[str, Any] = {}

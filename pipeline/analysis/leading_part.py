@@ -160,6 +160,8 @@ class Eigenpairs:
 def leading_part(release: Shown, features: tuple[str, ...], k: int) -> Eigenpairs:
     """Leading eigenvalues and directions of a release's matrix, by a few passes over its tiles.
 
+    Raises ConfigError where the matrix is not symmetric, or k is out of range.
+
     Parameters
     ----------
     release
@@ -168,11 +170,6 @@ def leading_part(release: Shown, features: tuple[str, ...], k: int) -> Eigenpair
         Names of its features.
     k
         How many, between 1 and the number of features, and at most :data:`MOST`.
-
-    Raises
-    ------
-    ConfigError
-        The matrix is not symmetric, or k is out of range.
     """
     facts = Facts(release)
     matrix = facts.matrix

@@ -36,6 +36,8 @@ def h5py() -> Any:
 def _imported(name: str, rule: str, remedy: str = f'pip install "{EXTRA}"; or use Release.array') -> Any:
     """A library by its name.
 
+    Raises ConfigError where it is not installed.
+
     Parameters
     ----------
     name
@@ -44,11 +46,6 @@ def _imported(name: str, rule: str, remedy: str = f'pip install "{EXTRA}"; or us
         What it is for.
     remedy
         How it is installed, and what does without it.
-
-    Raises
-    ------
-    ConfigError
-        It is not installed.
     """
     try:
         return importlib.import_module(name)

@@ -35,13 +35,7 @@ from blockveil.pipeline.report.words import plain_words
 
 
 class Release(EstimatedResults):
-    """A published release: results with labels, their errors, and statistics that follow from them at no charge.
-
-    Parameters
-    ----------
-    opened
-        The release, checked against its digest.
-    """
+    """A published release: results with labels, their errors, and statistics that follow from them at no charge."""
 
     @property
     def path(self) -> Location:

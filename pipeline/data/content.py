@@ -72,12 +72,7 @@ class Labelled:
 def content_digest(arrays: Mapping[str, Labelled], attributes: Mapping[str, Any]) -> str:
     """Return the digest of a release, 64 hexadecimal digits.
 
-    Parameters
-    ----------
-    arrays
-        By name. Read a tile or a slab of rows at a time.
-    attributes
-        Of the release; ``output_digest`` and ``signature`` among them are left out.
+    Arrays are read by tiles or slabs of rows; ``output_digest`` and ``signature`` of the attributes are left out.
 
     Raises
     ------

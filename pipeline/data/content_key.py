@@ -21,10 +21,7 @@ _BYTES = 32
 class ContentKey:
     """Digests of records under a key.
 
-    Parameters
-    ----------
-    secret
-        32 bytes of the operating system's randomness.
+    The secret is 32 bytes of the operating system's randomness.
     """
 
     def __init__(self, secret: bytes) -> None:

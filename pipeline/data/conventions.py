@@ -24,13 +24,6 @@ _MISSING = ("_FillValue", "missing_value", "valid_range", "valid_min", "valid_ma
 def require_plain(array: zarr.Array[Any], name: str) -> None:
     """Refuse an array whose stored numbers stand for other values, or for missing ones.
 
-    Parameters
-    ----------
-    array
-        The array; its metadata alone are read.
-    name
-        What it is called.
-
     Raises
     ------
     DataError

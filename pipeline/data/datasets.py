@@ -173,10 +173,7 @@ class Dataset:
 
         These records themselves, where they never had it.
 
-        Raises
-        ------
-        StoreError
-            The store cannot be read.
+        Raises StoreError where the store cannot be read.
         """
         if key.fingerprint(self.fingerprint) == fingerprint or not isinstance(self.array, GrownRows):
             return self
@@ -286,10 +283,7 @@ def stated_records(loaded: LoadedConfig) -> dict[str, Any]:
 
     No record is read. A store that no ingest made is known by its place alone.
 
-    Raises
-    ------
-    DataError, StoreError
-        There is no such store, or it does not fit its declaration.
+    Raises DataError or StoreError where there is no such store, or it does not fit its declaration.
     """
     name = f'data.store "{loaded.config.data.store}"'
     return _stated(loaded, check_declared(loaded, open_rows(loaded.store, loaded.config.data.array, name)))
@@ -306,10 +300,7 @@ def _stated(loaded: LoadedConfig, contract: Contract | None) -> dict[str, Any]:
 def check_declared(loaded: LoadedConfig, form: Stored | Form) -> Contract | None:
     """Contract of records, or None where they were not ingested, once they fit what a config declares and promises.
 
-    Raises
-    ------
-    DataError, StoreError
-        They do not, or what they say of themselves is damaged.
+    Raises DataError or StoreError where they do not, or what they say of themselves is damaged.
     """
     _check_form(form, len(loaded.config.query.columns))
     contract = Contract.of(form)

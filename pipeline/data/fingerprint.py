@@ -29,6 +29,8 @@ CONTENT_BYTES = 256 * 2**20
 def fingerprint(array: Stored, content_bytes: int = CONTENT_BYTES) -> str:
     """Return the identity of an array's records.
 
+    Raises OSError or ValueError where a file cannot be read, or the metadata is not JSON.
+
     Parameters
     ----------
     array
@@ -43,11 +45,6 @@ def fingerprint(array: Stored, content_bytes: int = CONTENT_BYTES) -> str:
     -------
     64 hexadecimal digits: SHA-256 over the metadata without attributes, and over each chunk file's name and identity in
     sorted order.
-
-    Raises
-    ------
-    OSError, ValueError
-        A file cannot be read, or the metadata is not JSON.
     """
     if isinstance(array, GrownRows):
         by_content = content_bytes if _stored_bytes(array) <= content_bytes else -1

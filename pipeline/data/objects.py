@@ -169,15 +169,7 @@ def _found(entry: Any) -> Found:
 
 
 class ObjectFile(io.RawIOBase):
-    """An object read like a file; refuses to go on if it is replaced meanwhile.
-
-    Parameters
-    ----------
-    place
-        Client.
-    found
-        The object.
-    """
+    """An object read like a file; refuses to go on if it is replaced meanwhile."""
 
     def __init__(self, place: Client, found: Found) -> None:
         super().__init__()
@@ -223,15 +215,7 @@ def read_range(place: Client, found: Found, start: int, stop: int) -> memoryview
 
 
 class Objects:
-    """The objects below an address, listed once: sizes, identities and parts by relative name.
-
-    Parameters
-    ----------
-    place
-        Client of the address.
-    prefix
-        Folder that names are relative to, or an empty text.
-    """
+    """The objects below an address, listed once: sizes, identities and parts by relative name."""
 
     def __init__(self, place: Client, prefix: str) -> None:
         self._place = place
@@ -265,17 +249,14 @@ def opened(place: Client, found: Found) -> io.BufferedReader:
 def content_of(place: Client, path: str, most: int | None = None) -> tuple[bytes, UpdateVersion] | None:
     """Content of a small object, and what tells the state that it is of; None where there is none.
 
+    Raises ValueError where it has more.
+
     Parameters
     ----------
     place, path
         Where it is.
     most
         Bytes that it may have; None for any number.
-
-    Raises
-    ------
-    ValueError
-        It has more.
     """
     import obstore
 

@@ -169,13 +169,6 @@ def _pieces_of_chunks(array: Any, number: int, step: int, room: RowMemory) -> It
 def tile_pieces_of(array: Any, sides: tuple[int, int]) -> list[Iterator[NDArray[Any]]] | None:
     """Each tile of a matrix whose chunks are its tiles, in order, some rows at a time; None where this is Zarr's work.
 
-    Parameters
-    ----------
-    array
-        Zarr array, or anything else that is read by slices.
-    sides
-        Rows and columns of a tile.
-
     Raises
     ------
     NotAsWritten

@@ -72,13 +72,6 @@ def split_release_id(release_id: str) -> tuple[str, str, str]:
 def find_release(root: Path, release_id: str) -> Path:
     """Pointer of a release in a folder of releases.
 
-    Parameters
-    ----------
-    root
-        Folder of all releases.
-    release_id
-        ``dataset/name/date``.
-
     Raises
     ------
     StoreError
@@ -206,10 +199,7 @@ def require_there(location: Location, named: str) -> None:
 def followed(location: Location) -> tuple[Location, dict[str, Any] | None]:
     """Return the Zarr group that a location leads to, and what the pointer says, where there is one.
 
-    Raises
-    ------
-    StoreError
-        The release was withdrawn, or there is no pointer that names a group beside it.
+    Raises StoreError where the release was withdrawn, or there is no pointer that names a group beside it.
     """
     _refuse_withdrawn(location)
     if not name_of(location).endswith(".json"):
@@ -224,17 +214,14 @@ def followed(location: Location) -> tuple[Location, dict[str, Any] | None]:
 def require_agreement(location: Location, pointer: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
     """Refuse a pointer that says otherwise than its release.
 
+    Raises StoreError where it has another digest, repeats an attribute otherwise, or says more than a pointer does.
+
     Parameters
     ----------
     location
         The pointer.
     pointer, attributes
         What it says, and what the release states.
-
-    Raises
-    ------
-    StoreError
-        It has another digest, repeats an attribute otherwise, or says more than a pointer does.
     """
     if pointer.get("output_digest") != attributes.get("output_digest"):
         raise damaged(location, "does not match its pointer")
@@ -247,6 +234,8 @@ def require_agreement(location: Location, pointer: Mapping[str, Any], attributes
 def require_own_place(location: Location, attributes: Mapping[str, Any], release_id: str | None = None) -> None:
     """Refuse a release under another name than its own, as a copy is that is to pass for another night.
 
+    Raises OutOfPlace where its id is another one than its pointer, its group or the place says.
+
     Parameters
     ----------
     location
@@ -255,11 +244,6 @@ def require_own_place(location: Location, attributes: Mapping[str, Any], release
         What the release states.
     release_id
         Id under which it was looked up; None where it was not looked up by one.
-
-    Raises
-    ------
-    OutOfPlace
-        Its id is another one than its pointer, its group or the place says.
     """
     own, name = str(attributes.get("release_id")), name_of(location)
     dated = RELEASE_FOLDER.fullmatch(name) or POINTER.fullmatch(name)

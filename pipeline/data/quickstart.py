@@ -32,10 +32,7 @@ def write_config(folder: Path) -> Path:
 
     All that the config names lies in that folder too; somebody who edits the copy keeps what they wrote.
 
-    Raises
-    ------
-    StoreError
-        The folder cannot be written.
+    Raises StoreError where the folder cannot be written.
     """
     copy = folder / "configs" / CONFIG.name
     if copy.exists():
@@ -55,12 +52,7 @@ def write_records(source: Path, store: Path) -> bool:
 
     The store appears whole, by one rename: whoever finds it can use it, also beside a second writer or after a kill.
 
-    Parameters
-    ----------
-    source
-        NPZ file with ``records`` (n, d).
-    store
-        Folder to make.
+    The source is an NPZ file with ``records`` (n, d).
 
     Returns
     -------

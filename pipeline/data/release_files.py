@@ -23,15 +23,7 @@ Members = dict[str, zarr.Array[Any]]
 
 
 class ReleaseFiles(LocalStore):
-    """A release on the disk; reads regular files alone, and no chunk that would become more than its array says.
-
-    Parameters
-    ----------
-    root
-        Folder of the release.
-    forms
-        How the chunks of each array are stored.
-    """
+    """A release on the disk; reads regular files alone, and no chunk that would become more than its array says."""
 
     def __init__(self, root: Path, forms: Mapping[str, ChunkForm]) -> None:
         super().__init__(root, read_only=True)

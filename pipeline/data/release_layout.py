@@ -88,17 +88,14 @@ class ChunkForm:
 def attributes_of(files: Mapping[str, int], read: Callable[[str], bytes]) -> dict[str, Any]:
     """Return the attributes of a release from its own metadata.
 
+    Raises ValueError where they are missing or not those of a group without arrays described in it.
+
     Parameters
     ----------
     files
         Bytes of each file, by its name below the release.
     read
         Content of one of them.
-
-    Raises
-    ------
-    ValueError
-        They are missing or not those of a group without arrays described in it.
     """
     said = _said(METADATA, files, read)
     nothing = {"consolidated_metadata"} if said.get("consolidated_metadata", 0) is None else set()
@@ -109,11 +106,6 @@ def attributes_of(files: Mapping[str, int], read: Callable[[str], bytes]) -> dic
 
 def chunk_forms(files: Mapping[str, int], read: Callable[[str], bytes]) -> dict[str, ChunkForm]:
     """Check which files there are, and return the form of the chunks of each array.
-
-    Parameters
-    ----------
-    files, read
-        As for :func:`attributes_of`.
 
     Raises
     ------

@@ -89,15 +89,12 @@ class OpenRelease:
 def read_release(path: Location) -> ReleaseInMemory:
     """Read a release and check it.
 
+    Raises StoreError where there is no release, or it is damaged, or the store of an address does not give it.
+
     Parameters
     ----------
     path
         The pointer (``.json``) or the Zarr group, as a path or as an address in an object store.
-
-    Raises
-    ------
-    StoreError
-        There is no release, or it is damaged, or the store of an address does not give it.
     """
     target, pointer = followed(path)
     members, attributes = _open(target)
@@ -154,15 +151,7 @@ def _absent(location: Location) -> StoreError:
 def stating(location: Location) -> Iterator[None]:
     """Read what a stranger's release states of itself, for as long as the block runs.
 
-    Parameters
-    ----------
-    location
-        The release.
-
-    Raises
-    ------
-    StoreError
-        A number, text or table is not where a release has it.
+    Raises StoreError where a number, text or table is not where a release has it.
     """
     try:
         yield

@@ -46,10 +46,7 @@ class Signer:
 def signer_of(attributes: Mapping[str, Any]) -> Ed25519PublicKey | None:
     """Public key with which a release was signed; None where it is not signed.
 
-    Raises
-    ------
-    ValueError
-        The signature does not fit what the release states.
+    Raises ValueError where the signature does not fit what the release states.
     """
     stated = attributes.get(ATTRIBUTE)
     if stated is None:

@@ -49,10 +49,7 @@ Stored = zarr.Array[Any] | StoredRows | GrownRows
 def open_rows(location: Location, member: str, name: str, key: str = "data.array") -> Stored:
     """Open records read-only; parameters and errors as for :func:`.stores.open_stored`.
 
-    Raises
-    ------
-    DataError
-        A sparse group, or one of parts, is not what its attributes say.
+    Raises DataError where a sparse group, or one of parts, is not what its attributes say.
     """
     node = open_node(location, member, name, key)
     if isinstance(node, zarr.Array):

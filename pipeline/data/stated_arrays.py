@@ -22,17 +22,14 @@ Shape = tuple[int, ...]
 def check_stated(attributes: Mapping[str, Any], shapes: Mapping[str, Shape]) -> None:
     """Refuse a release whose arrays are not those of what it states.
 
+    Raises NotPlain where it has no such matrix, errors of the matrix have another size, or a text or table is none.
+
     Parameters
     ----------
     attributes
         What it states; what is left out is not looked at.
     shapes
         Shape of each of its arrays.
-
-    Raises
-    ------
-    NotPlain
-        It has no such matrix, errors of the matrix have another size, or a text or table is none.
     """
     for key in _TEXTS:
         if key in attributes and not _is_text(attributes[key], _MOST_TEXT):

@@ -72,10 +72,7 @@ def open_node(location: Location, member: str, name: str, key: str = "data.array
 def open_stored(location: Location, member: str, name: str, key: str = "data.array") -> zarr.Array[Any]:
     """Open an array read-only; parameters as for :func:`open_node`.
 
-    Raises
-    ------
-    StoreError
-        There is no readable Zarr array.
+    Raises StoreError where there is no readable Zarr array.
     """
     found = open_node(location, member, name, key)
     if isinstance(found, zarr.Array):
@@ -135,10 +132,7 @@ def chunk_objects(array: zarr.Array[Any]) -> objects.Objects | None:
 def metadata_of(array: zarr.Array[Any], files: objects.Objects | None) -> dict[str, Any]:
     """Stored metadata of an array; ``files`` are its objects, where it is in an object store.
 
-    Raises
-    ------
-    OSError, ValueError
-        They cannot be read, or are not JSON.
+    Raises OSError or ValueError where they cannot be read, or are not JSON.
     """
     if files is None:
         root = folder(array)

@@ -65,13 +65,7 @@ class ChunkFiles(Protocol):
 
 
 class LocalFiles:
-    """The files of an array on a local file system.
-
-    Parameters
-    ----------
-    root
-        Folder of the array.
-    """
+    """The files of an array on a local file system."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -179,13 +173,7 @@ def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def folder(array: zarr.Array[Any]) -> Path:
-    """Folder of an array on a local file system.
-
-    Raises
-    ------
-    LayoutError
-        The array is stored elsewhere.
-    """
+    """Folder of an array on a local file system; LayoutError where the array is stored elsewhere."""
     store = array.store_path.store
     if not isinstance(store, LocalStore):
         raise LayoutError("the array is not on a local file system")
@@ -200,13 +188,6 @@ def chunk_files(array: zarr.Array[Any]) -> Iterator[str]:
 
 def missing_chunks(array: zarr.Array[Any], files: ChunkFiles | None = None) -> int:
     """Return how many chunks are not stored, counting those inside shards.
-
-    Parameters
-    ----------
-    array
-        Any Zarr array.
-    files
-        Its files, where it is not on a local file system.
 
     Raises
     ------

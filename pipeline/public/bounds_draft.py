@@ -57,10 +57,7 @@ def bounds_draft(config: Path, share: float, powers: tuple[int, int]) -> str:
 def clipped_draft(config: Path, share: float) -> str:
     """Config of a release that tells what share of each column's values lies outside the bounds of a config.
 
-    Parameters
-    ----------
-    config, share
-        As for :func:`bounds_draft`; the config is complete, and each column has bounds.
+    The config is complete, and each column has bounds.
 
     Raises
     ------

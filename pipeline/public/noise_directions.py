@@ -62,11 +62,6 @@ class NoiseDirections:
 def principal_directions(release: Path) -> NoiseDirections:
     """Eigenvectors of a published covariance or second moment, right singular vectors of rows, or published directions.
 
-    Parameters
-    ----------
-    release
-        Folder of the release.
-
     Raises
     ------
     ConfigError

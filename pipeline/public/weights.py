@@ -48,10 +48,7 @@ def shapes(inputs: int, hidden: Sequence[int], outputs: int) -> dict[str, tuple[
 def read(loaded: LoadedConfig, name: str | None, pin: str | None, wanted: Mapping[str, tuple[int, int]]) -> Weights:
     """Weights that a config names; zeros where it names none.
 
-    Raises
-    ------
-    ConfigError
-        The file cannot be read, has another digest, or holds other arrays than the model has.
+    Raises ConfigError where the file cannot be read, has another digest, or holds other arrays than the model has.
     """
     if name is None:
         return {layer: np.zeros(shape) for layer, shape in wanted.items()}

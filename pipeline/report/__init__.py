@@ -84,10 +84,7 @@ def _beside(release: Location) -> Path:
 def error_lines(release: Path) -> list[tuple[str, str]]:
     """Noise against signal in a few lines: those of the report beside a published release where it has one.
 
-    Raises
-    ------
-    StoreError
-        There is no report, and the release is damaged.
+    Raises StoreError where there is no report, and the release is damaged.
     """
     written = release.with_suffix(".report.json")
     try:
@@ -103,17 +100,14 @@ def error_lines(release: Path) -> list[tuple[str, str]]:
 def make_report(plan: Plan, ledger: Ledger, outcome: Outcome) -> Report:
     """Read a published release and write its page and JSON beside it, and where the release was sent.
 
+    Raises StoreError where the release is damaged or the report cannot be written or sent.
+
     Parameters
     ----------
     plan, ledger
         The release, and the ledger that its config names.
     outcome
         What came of it.
-
-    Raises
-    ------
-    StoreError
-        The release is damaged or the report cannot be written or sent.
     """
     report = write_report(outcome.path, Balance.of(ledger, plan, ledger.budget(plan.config.release.account)))
     place = destination_of(plan.loaded)

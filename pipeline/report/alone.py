@@ -45,13 +45,6 @@ class NoiseAlone:
         Cells of its heat map along each axis.
     band
         Standard deviations that hold all numbers, where more than this matrix is looked at.
-
-    Attributes
-    ----------
-    matrix
-        The matrix.
-    held
-        How many numbers are held at once.
     """
 
     def __init__(self, matrix: ReleasedMatrix, cells: tuple[int, int], band: float | None = None) -> None:

@@ -64,15 +64,7 @@ class FoundBudget:
 
 
 def look_at_budgets(configs: Iterable[LoadedConfig], today: date) -> tuple[FoundBudget, ...]:
-    """Budgets of configs, each once, in the order of their names.
-
-    Parameters
-    ----------
-    configs
-        Configs of releases.
-    today
-        Day from which nights are counted.
-    """
+    """Budgets of configs, each once, in the order of their names."""
     # An address may hold a password: it tells budgets apart here, and is shown nowhere.
     grouped: dict[tuple[str, str], list[LoadedConfig]] = {}
     for loaded in configs:

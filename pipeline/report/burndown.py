@@ -21,15 +21,7 @@ _MOST = 120
 
 
 def points(entries: Sequence[Entry], cap: Cap) -> list[tuple[str, float]]:
-    """Night of each entry that moves the budget, and share of the budget that all charges up to it take; the last ones.
-
-    Parameters
-    ----------
-    entries
-        Entries of one data set, in order.
-    cap
-        Its budget. Shares of it add up, epsilons do not.
-    """
+    """Night of each of the last entries that move the budget, and share of it that all charges up to this one take."""
     tally = Tally()
     found: list[tuple[str, Ticks]] = []
     for entry in counted(entries):

@@ -32,6 +32,8 @@ _NEVER = (
 def of_release(release: Certified, account: Account | None, proof: Proof | None) -> str:
     """Page of one release.
 
+    Raises LedgerError or StoreError where the ledger says something else of it, or that it was withdrawn.
+
     Parameters
     ----------
     release
@@ -40,11 +42,6 @@ def of_release(release: Certified, account: Account | None, proof: Proof | None)
         Its budget; None where no ledger was asked.
     proof
         Place of its entry in the ledger, likewise.
-
-    Raises
-    ------
-    LedgerError, StoreError
-        The ledger says something else of it, or that it was withdrawn.
     """
     paid = None if account is None else account.check(release)
     stated = release.attributes

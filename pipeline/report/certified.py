@@ -97,13 +97,7 @@ class Account:
 
     @classmethod
     def of(cls, ledger: Ledger, account: str) -> Account:
-        """Read a budget.
-
-        Raises
-        ------
-        LedgerError
-            There is no such budget, or the chain is broken.
-        """
+        """Read a budget; LedgerError where there is no such budget, or the chain is broken."""
         ledger.head()  # which refuses a broken chain: nothing is certified by it
         status, entries = ledger.budget(account), ledger.history(account)
         grants = [(entry.time, _granted(entry)) for entry in entries if entry.kind == "BUDGET"]

@@ -36,26 +36,7 @@ LONGEST_TABLE = 200
 class Facts:
     """A release prepared for showing; each number is computed when first asked for, in bounded memory.
 
-    Parameters
-    ----------
-    release
-        The release.
-    together
-        What a guess reaches with the other releases of its budget, where a ledger was asked.
-
-    Attributes
-    ----------
-    release
-        The release.
-    attributes
-        Attributes of the release.
-    matrix
-        Its matrix.
-
-    Raises
-    ------
-    StoreError
-        It names no matrix, or not the noise of it.
+    Raises StoreError where it names no matrix, or not the noise of it.
     """
 
     def __init__(self, release: Shown, together: Together | None = None) -> None:

@@ -63,15 +63,7 @@ def document(heading: ReportSection, sections: Sequence[ReportSection], back: Li
 
 
 def refilled(page: str, sections: Sequence[ReportSection]) -> str:
-    """The same page with other sections in the places of those that change; text of a release cannot look like one.
-
-    Parameters
-    ----------
-    page
-        A page that was made here.
-    sections
-        Sections that change, by whose keys their places are found.
-    """
+    """The same page with other sections in the places of those that change; text of a release cannot look like one."""
     for each in sections:
         before, found, rest = page.partition(f"<!--{each.key}-->")
         if found:

@@ -67,15 +67,7 @@ class ReleasedMatrix:
     A vector is one column, a line of counts one row; an array of more axes has its first as rows, and all combinations
     of the others as columns. Where these would be too many, more of the axes are rows.
 
-    Parameters
-    ----------
-    release
-        The release.
-
-    Raises
-    ------
-    StoreError
-        It names no matrix, or not the noise of it.
+    Raises StoreError where it names no matrix, or not the noise of it.
     """
 
     def __init__(self, release: Shown) -> None:

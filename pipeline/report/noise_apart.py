@@ -19,13 +19,7 @@ Places = NDArray[np.intp]
 
 
 class NoiseApart:
-    """Deviations of one release by noise alone.
-
-    Parameters
-    ----------
-    matrix
-        A covariance in a learned ellipsoid.
-    """
+    """Deviations of one release by noise alone."""
 
     def __init__(self, matrix: ReleasedMatrix) -> None:
         self._matrix = matrix

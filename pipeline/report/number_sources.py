@@ -45,11 +45,6 @@ _LINES = {
 class Sources:
     """Sources of what the page of a release shows.
 
-    Parameters
-    ----------
-    facts
-        The release.
-
     Attributes
     ----------
     arrays

@@ -71,15 +71,7 @@ def reader_sections(facts: Facts, budget: Rows, spent: Picture | None, sources: 
 
 
 def budget_sections(budget: Rows, spent: Picture | None = None) -> tuple[ReportSection, ReportSection]:
-    """What a page says of the budget, beside the promise and for itself: alone of all, this changes after the release.
-
-    Parameters
-    ----------
-    budget
-        Lines of what is left; empty where no ledger was asked.
-    spent
-        How it was spent, or None.
-    """
+    """What a page says of the budget, beside the promise and for itself: this alone changes after the release."""
     text = [_BELOW if budget else _ELSEWHERE]
     together = ReportSection(key="what-all-promise", sentences=text, changes=True)
     if not budget:

@@ -74,10 +74,7 @@ class DisclosedDeployment:
     def of(cls, loaded: LoadedConfig, today: date) -> DisclosedDeployment:
         """Look at a config, its ledger and its newest release; reads no records.
 
-        Raises
-        ------
-        BlockveilError
-            The config cannot be planned, or the ledger cannot be read.
+        Raises BlockveilError where the config cannot be planned, or the ledger cannot be read.
         """
         plan, ledger, release = plan_near(loaded, today), Ledger(loaded.ledger_url), loaded.config.release
         if not ledger.exists() or release.account not in ledger.datasets():
@@ -112,6 +109,8 @@ def _newest(loaded: LoadedConfig, sealed: Mapping[str, Entry]) -> Mapping[str, A
 def record(found: DisclosedDeployment, disclosure: Disclosure, digest: str, tier: int) -> tuple[Tree, list[str]]:
     """Return the record as plain values, and the keys of the disclosure that tier 3 would still need.
 
+    Raises ConfigError where something is missing that the tier, or the registry in any tier, asks for.
+
     Parameters
     ----------
     found
@@ -122,11 +121,6 @@ def record(found: DisclosedDeployment, disclosure: Disclosure, digest: str, tier
         SHA-256 of the curator's file, which the record names.
     tier
         1, 2 or 3: how much the record holds. Blanks are left out below tier 3.
-
-    Raises
-    ------
-    ConfigError
-        Something is missing that the tier, or the registry in any tier, asks for.
     """
     release = found.plan.config.release
     sections = {

@@ -71,15 +71,7 @@ class Coefficients:
 
 
 def coefficients_of(attributes: Mapping[str, Any], read: Read) -> Coefficients | None:
-    """Coefficients of a release; None where it holds nothing that their errors follow from.
-
-    Parameters
-    ----------
-    attributes
-        Of the release, plain values.
-    read
-        An array by name; None where there is none.
-    """
+    """Coefficients of a release; None where it holds nothing that their errors follow from."""
     names = ("last_weights", "fisher_count", "fisher_second_moment")
     weights, count, moment = (read(name) for name in names)
     if weights is None or count is None or moment is None:

@@ -68,10 +68,7 @@ class SiteSource:
 def look_at(place: Path) -> SiteSource:
     """Configs of a folder and where they release to, or a folder of releases alone.
 
-    Raises
-    ------
-    ConfigError
-        There is no such folder, or it has neither configs nor releases.
+    Raises ConfigError where there is no such folder, or it has neither configs nor releases.
     """
     folder = absolute(place, "The folder")
     if not folder.is_dir():

@@ -31,15 +31,7 @@ _PLACE = "the folder of the site"
 
 
 class SiteDraft:
-    """Pages that nobody sees yet.
-
-    Parameters
-    ----------
-    folder
-        Where they are written.
-    before
-        The site that there is, or None.
-    """
+    """Pages that nobody sees yet."""
 
     def __init__(self, folder: Path, before: Path | None) -> None:
         self.folder, self._before = folder, before
@@ -99,10 +91,7 @@ def _manifest(site: Path | None) -> dict[str, Any]:
 def replacing(output: Path) -> Iterator[SiteDraft]:
     """Write pages where nobody looks, and show all of them at the end; after a failure the old site stays.
 
-    Raises
-    ------
-    StoreError
-        There is something else at the place, or the file system refuses.
+    Raises StoreError where there is something else at the place, or the file system refuses.
     """
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

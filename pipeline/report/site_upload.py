@@ -43,11 +43,6 @@ class SiteDestination(StorePlace):
     def upload(self, site: Path) -> int:
         """Send the pages that are not there yet, and remove those that are no longer of the site.
 
-        Parameters
-        ----------
-        site
-            The site, or the link to it.
-
         Returns
         -------
         How many pages were sent.

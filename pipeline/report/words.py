@@ -31,15 +31,7 @@ def origin(unvetted: dict[str, Any]) -> str:
 
 
 def plain_words(guarantee: dict[str, Any], together: Together | None = None) -> str:
-    """What the guarantee means for one person, for a reader without mathematics.
-
-    Parameters
-    ----------
-    guarantee
-        Attribute of a release.
-    together
-        Bounds with the other releases of its budget, where these are known.
-    """
+    """What the guarantee means for one person, for a reader without mathematics."""
     nights = guarantee.get("nights")
     bounds = [(guess_at_most(guarantee), "with this release" if nights is None else f"with all {nights} of its nights")]
     return coin(

@@ -62,13 +62,6 @@ Before = tuple[Manifest, GrowthState]
 def append(source: Source, tell: Tell) -> str:
     """Make a store that grows, or append to it what is new in the source; what was done, in words.
 
-    Parameters
-    ----------
-    source
-        All files of the source.
-    tell
-        Receives progress in the user's words.
-
     Raises
     ------
     BlockveilError
@@ -104,10 +97,7 @@ def append(source: Source, tell: Tell) -> str:
 def discard(target: Path, array: str) -> bool:
     """Remove what an unfinished append left, in the store and beside it; whether there was anything.
 
-    Raises
-    ------
-    StoreError
-        An ingest works on it, it cannot be removed, or what is kept beside the store is lost.
+    Raises StoreError where an ingest works on it, it cannot be removed, or what is kept beside the store is lost.
     """
     found = scratch.discard(target)
     with scratch.locked(target) as root:
@@ -125,10 +115,7 @@ def discard(target: Path, array: str) -> bool:
 def store_before(source: Source, root: Path) -> Before | None:
     """Manifest and state of the store as it is; None where there is none. What a killed run left is removed.
 
-    Raises
-    ------
-    StoreError
-        The store does not grow, was made by other rules, or what is kept beside it is lost.
+    Raises StoreError where the store does not grow, was made by other rules, or what is kept beside it is lost.
     """
     target, section = source.loaded.target, source.config.ingest
     if not target.exists():

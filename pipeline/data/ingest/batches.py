@@ -64,15 +64,7 @@ class Batch(Protocol):
 
 
 class TableBatch:
-    """Rows of a table with named columns.
-
-    Parameters
-    ----------
-    columns
-        One array for each column, of equal length.
-    rows
-        Number of rows.
-    """
+    """Rows of a table with named columns."""
 
     def __init__(self, columns: Mapping[str, pa.Array], rows: int) -> None:
         self._columns, self.rows = columns, rows
@@ -206,12 +198,7 @@ class TableBatch:
 class MatrixBatch:
     """Rows of arrays put side by side.
 
-    Parameters
-    ----------
-    parts
-        Arrays of shape (rows, columns).
-    places
-        Position of each named column in the whole row.
+    Parts are of shape (rows, columns); places are the positions of columns in the whole row.
     """
 
     def __init__(self, parts: Sequence[NDArray[Any]], places: Mapping[str, int]) -> None:

@@ -22,13 +22,7 @@ class Unfit(Exception):
 
 
 class ColumnFault(DataError):
-    """A file of a source does not hold what is declared of one column.
-
-    Attributes
-    ----------
-    column
-        Name of the column.
-    """
+    """A file of a source does not hold what is declared of one column."""
 
     column: str = ""
 

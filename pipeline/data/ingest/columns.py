@@ -40,13 +40,6 @@ _EXACT = {np.dtype(np.float32): 2**24, np.dtype(np.float64): 2**53}
 class Encoder:
     """Encodes batches.
 
-    Parameters
-    ----------
-    config
-        Config of the ingest.
-    folder
-        Where paths of the config start from.
-
     Raises
     ------
     ConfigError, MissingExtra
@@ -66,14 +59,11 @@ class Encoder:
     def encode(self, batch: Batch) -> tuple[Rows, Flags | None]:
         """Rows of the store and which of them to keep (None: all).
 
+        Raises Unfit where a column does not hold what is declared, or holds what is to be refused.
+
         Returns
         -------
         Shape (rows, columns of the store) in C order, and shape (rows,).
-
-        Raises
-        ------
-        Unfit
-            A column does not hold what is declared, or holds what is to be refused.
         """
         rows = np.empty((batch.rows, self.width), self.dtype)
         dropped: Flags | None = None

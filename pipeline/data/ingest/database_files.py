@@ -13,17 +13,7 @@ from blockveil.pipeline.base.errors import DataError, StoreError
 def state_of(file: Path, beside: str) -> str:
     """What changes with the content of a database: size and time of its file, and of its log of changes.
 
-    Parameters
-    ----------
-    file
-        The database.
-    beside
-        What the name of its log ends with.
-
-    Raises
-    ------
-    StoreError
-        There is no such file, or it is a folder, or may not be looked at.
+    Raises StoreError where there is no such file, or it is a folder, or may not be looked at.
     """
     try:
         found = file.stat()

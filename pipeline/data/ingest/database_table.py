@@ -130,13 +130,6 @@ class SourceTable:
     def counted(self, column: str, *stretches: Dates) -> tuple[int, ...]:
         """How many rows that the query keeps have no date of arrival, and how many arrived in each of some stretches.
 
-        Parameters
-        ----------
-        column
-            The column of the table that holds the date.
-        stretches
-            Dates.
-
         Raises
         ------
         DataError

@@ -18,28 +18,12 @@ _POSTGRES_EPOCH_DAYS = 10_957
 
 
 def of_duckdb(column: pa.Array, kind: str) -> pa.Array:
-    """A column of a result of DuckDB.
-
-    Parameters
-    ----------
-    column
-        As the driver gives it.
-    kind
-        Name of its type in DuckDB.
-    """
+    """A column of a result of DuckDB."""
     return _named(column, kind) if kind in _DUCKDB_REFUSED else column
 
 
 def of_postgres(column: pa.Array, field: pa.Field) -> pa.Array:
-    """A column of a result of PostgreSQL.
-
-    Parameters
-    ----------
-    column
-        As the driver gives it.
-    field
-        What the driver says about its type.
-    """
+    """A column of a result of PostgreSQL."""
     kind = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
     if pa.types.is_integer(column.type) and kind not in _POSTGRES_INTEGERS:
         return _named(column, kind)

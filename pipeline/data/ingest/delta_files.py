@@ -86,13 +86,6 @@ class DeltaVersion:
 def open_delta(source: DeltaSource, base: Path) -> DeltaVersion:
     """A table at one version.
 
-    Parameters
-    ----------
-    source
-        The table.
-    base
-        Folder that a relative path starts from.
-
     Raises
     ------
     MissingExtra

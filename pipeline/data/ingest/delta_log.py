@@ -27,17 +27,14 @@ _NO_ROWS = frozenset({"commitInfo", "txn", "domainMetadata", "cdc", "metaData"})
 def check_features(version: int, features: Iterable[str], shown: str) -> None:
     """Refuse a table whose files do not hold its rows alone.
 
+    Raises DataError where it asks for more than reading files.
+
     Parameters
     ----------
     version, features
         What its protocol asks of a reader.
     shown
         What it is called in messages.
-
-    Raises
-    ------
-    DataError
-        It asks for more than reading files.
     """
     wanted = {*features, *(("columnMapping",) if version == 2 else ())} - _KNOWN
     if wanted or version > 3:

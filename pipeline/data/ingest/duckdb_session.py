@@ -38,11 +38,6 @@ _COLUMNS = f"SELECT column_name FROM duckdb_columns() WHERE {_PLACE} ORDER BY co
 class DuckdbSession:
     """A DuckDB file; see :class:`.database_table.Session`.
 
-    Parameters
-    ----------
-    file
-        The database.
-
     Raises
     ------
     StoreError

@@ -93,10 +93,7 @@ class Erasure:
 def read_units(file: Path) -> list[str]:
     """Identifiers of a file, one a line; of standard input where it is ``-``.
 
-    Raises
-    ------
-    DataError
-        It cannot be read, is not UTF-8, or names nobody.
+    Raises DataError where it cannot be read, is not UTF-8, or names nobody.
     """
     try:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()

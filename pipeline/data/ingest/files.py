@@ -72,13 +72,7 @@ class SourceFile:
         return cast(BinaryIO, objects.opened(objects.client(bucket), found))
 
     def content_digest(self) -> str:
-        """SHA-256 of the content.
-
-        Raises
-        ------
-        StoreError
-            It cannot be read.
-        """
+        """SHA-256 of the content; StoreError where it cannot be read."""
         try:
             with self.open() as stream:
                 return hashlib.file_digest(cast(io.BufferedReader, stream), "sha256").hexdigest()
@@ -89,13 +83,7 @@ class SourceFile:
         raise failure
 
     def check_unchanged(self) -> None:
-        """Refuse a file that changed since it was listed.
-
-        Raises
-        ------
-        DataError
-            It changed or is gone.
-        """
+        """Refuse a file that changed since it was listed; DataError where it changed or is gone."""
         try:
             same = _look(self.location).identity == self.identity
         except (OSError, StoreError):
@@ -157,11 +145,6 @@ def require_each_once(locations: Iterable[str]) -> None:
     """Refuse a file or folder that is named twice, by overlapping patterns or links too; DataError.
 
     Its records would be stored twice, and where each row is a unit, one record would be two.
-
-    Parameters
-    ----------
-    locations
-        Absolute paths and addresses.
     """
     seen = set[object]()
     for location in locations:

@@ -31,23 +31,12 @@ class Ledgers(Protocol):
         """Configs of releases that could not enter themselves beside the store."""
 
     def check(self, releases: Sequence[Path], change: StoreChange) -> None:
-        """Refuse an erasure after which something in a ledger could not go on; BlockveilError.
-
-        Parameters
-        ----------
-        releases
-            Configs of the releases that read the store.
-        change
-            The records.
-        """
+        """Refuse an erasure after which something in a ledger could not go on; BlockveilError."""
 
     def book(self, releases: Sequence[Path], renewal_id: str, change: StoreChange) -> None:
         """Make a new key, and book the digests under it, in each ledger that does not have the renewal of this name.
 
-        Raises
-        ------
-        BlockveilError
-            A ledger cannot take it in.
+        Raises BlockveilError where a ledger cannot take it in.
         """
 
     def has(self, releases: Sequence[Path], renewal_id: str) -> bool:

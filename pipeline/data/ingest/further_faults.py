@@ -20,15 +20,7 @@ MOST_ROWS = 2_000_000
 
 
 def with_further_faults(source: Source, first: ColumnFault) -> DataError:
-    """The first fault of a source, together with those of its other columns.
-
-    Parameters
-    ----------
-    source
-        What was read.
-    first
-        What has ended the ingest.
-    """
+    """The first fault of a source, together with those of its other columns."""
     faults, rest = [first], _without(source, first.column)
     while rest is not None and len(faults) < MOST_FAULTS:
         found = first_fault(rest, MOST_ROWS)

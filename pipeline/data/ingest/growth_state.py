@@ -157,10 +157,7 @@ def key_of(target: Path) -> IdentityKey:
 def read(target: Path, spec: str) -> GrowthState:
     """State of a store that says ``spec`` of itself.
 
-    Raises
-    ------
-    StoreError
-        It is missing, damaged, or that of another state of the store.
+    Raises StoreError where it is missing, damaged, or that of another state of the store.
     """
     folder = state_path(target)
     try:

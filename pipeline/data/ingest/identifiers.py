@@ -68,6 +68,8 @@ _TEXT_REMEDY = (
 def canonical(name: str, column: pa.Array, kind: UnitType) -> pa.Array:
     """Identifiers of units in their one form.
 
+    Raises Unfit where one of them has no such form, or may have lost digits.
+
     Parameters
     ----------
     name
@@ -80,11 +82,6 @@ def canonical(name: str, column: pa.Array, kind: UnitType) -> pa.Array:
     Returns
     -------
     int64 or large_string, null where there is none.
-
-    Raises
-    ------
-    Unfit
-        One of them has no such form, or may have lost digits.
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -125,10 +122,7 @@ def type_name(kind: pa.DataType) -> str:
 def whole_floats(name: str, column: pa.Array) -> pa.Array:
     """Integers that were written as floats, as columns with gaps are; int64, null for a missing one.
 
-    Raises
-    ------
-    Unfit
-        One of them is not whole, or so large that it may have been another integer.
+    Raises Unfit where one of them is not whole, or so large that it may have been another integer.
     """
     values = column.to_numpy(zero_copy_only=False)
     absent = np.isnan(values)

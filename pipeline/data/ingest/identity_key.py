@@ -37,13 +37,7 @@ _BYTES, _NONCE, _BLOCK = 32, 12, 16
 
 
 class IdentityKey:
-    """Keyed digests and encryption for what is kept beside a store.
-
-    Parameters
-    ----------
-    secret
-        32 bytes.
-    """
+    """Keyed digests and encryption for what is kept beside a store."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != _BYTES:
@@ -56,13 +50,7 @@ class IdentityKey:
 
     @classmethod
     def load(cls, folder: Path) -> IdentityKey:
-        """The key in a folder.
-
-        Raises
-        ------
-        OSError, ValueError
-            There is none, or it is damaged.
-        """
+        """The key in a folder; OSError or ValueError where there is none, or it is damaged."""
         with os.fdopen(os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW), "rb") as stream:
             return cls(stream.read())
 
@@ -137,10 +125,7 @@ class IdentityKey:
 class EncryptedFile:
     """An open file of :meth:`IdentityKey.encrypted`, of which stretches are read.
 
-    Parameters
-    ----------
-    file
-        The file; its folder holds the key.
+    The folder of the file holds the key.
     """
 
     def __init__(self, file: Path) -> None:

@@ -61,15 +61,7 @@ class IngestProgress:
 
 
 class Staging:
-    """An open staging folder.
-
-    Parameters
-    ----------
-    root
-        The folder.
-    progress
-        What is finished.
-    """
+    """An open staging folder."""
 
     def __init__(self, root: Path, progress: IngestProgress) -> None:
         self.root, self.progress = root, progress
@@ -118,10 +110,7 @@ def staging_path(target: Path) -> Path:
 def opened(target: Path, spec: str) -> Iterator[Staging]:
     """The staging folder of a store, locked; what another config or another source left there is removed.
 
-    Raises
-    ------
-    StoreError
-        Another ingest works on the same store, or the folder cannot be used.
+    Raises StoreError where another ingest works on the same store, or the folder cannot be used.
     """
     with locked(target) as root:
         yield resumed(root, spec)
@@ -139,10 +128,7 @@ def resumed(root: Path, spec: str) -> Staging:
 def discard(target: Path) -> bool:
     """Remove what an unfinished ingest left; returns whether there was anything.
 
-    Raises
-    ------
-    StoreError
-        An ingest works on it, or it cannot be removed.
+    Raises StoreError where an ingest works on it, or it cannot be removed.
     """
     root = staging_path(target)
     if not root.exists():

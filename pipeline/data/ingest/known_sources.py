@@ -60,15 +60,7 @@ def table_name(kind: str, database: str, table: str) -> str:
 
 
 def server_names(address: str, base: Path) -> tuple[str, ...]:
-    """Names of a database on a server: by what refers to its address, and by where it is, without user or password.
-
-    Parameters
-    ----------
-    address
-        A reference.
-    base
-        Folder that a relative path starts from.
-    """
+    """Names of a database on a server: by what refers to its address, and by where it is, without user or password."""
     with suppress(BlockveilError, OSError, ValueError):
         place = urlsplit(read_address("source.address", address, base))
         return address, f"{place.hostname}:{place.port or 5432}{place.path}"

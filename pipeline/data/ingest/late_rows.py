@@ -98,13 +98,7 @@ def _put_text(blocks: Blocks, column: pa.Array) -> None:
 
 
 class Unseen:
-    """Which rows are not stored yet, row after row in the order of the table.
-
-    Parameters
-    ----------
-    stored
-        Digests of the rows that are, each as often as it is.
-    """
+    """Which rows are not stored yet, row after row in the order of the table."""
 
     def __init__(self, stored: Digests) -> None:
         self._known, self._left = np.unique(stored, return_counts=True)

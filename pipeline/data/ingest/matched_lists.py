@@ -33,13 +33,7 @@ class MatchedLists:
         self._names.update(names)
 
     def require(self, config: IngestConfig) -> None:
-        """Refuse a source of which some list had no value at all.
-
-        Raises
-        ------
-        ForOperator
-            With the first such column.
-        """
+        """Refuse a source of which some list had no value at all; ForOperator with the first such column."""
         for column in config.columns:
             if isinstance(column, CategoryColumn) and column.name not in self._names:
                 raise ForOperator(

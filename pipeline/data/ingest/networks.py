@@ -24,13 +24,6 @@ Array = NDArray[np.float64]
 class Network:
     """The network of a column.
 
-    Parameters
-    ----------
-    column
-        Its declaration.
-    folder
-        Where the path of its file starts from.
-
     Raises
     ------
     ConfigError
@@ -62,10 +55,7 @@ class Network:
     def of(self, values: Array) -> Array:
         """Features of records, shape (n, inputs) to (n, features); NaN where the network gives no number.
 
-        Raises
-        ------
-        Unfit
-            The network gives one of them other than the declared features.
+        Raises Unfit where the network gives one of them other than the declared features.
         """
         with suppress(UnfitEncoder):
             return self._encoder.of(np.clip(values, self._lower, self._upper))

@@ -105,10 +105,7 @@ def taken_in_up_to(source: Source) -> TablePoint | None:
 def erased_up_to(source: Source, state: GrowthState) -> TablePoint | None:
     """What :func:`taken_in_up_to` was, with leave for the rows that were deleted from the table since.
 
-    Raises
-    ------
-    DataError
-        The table does not say what was added to it since.
+    Raises DataError where the table does not say what was added to it since.
     """
     if source.table is None or state.table is None:
         return state.table

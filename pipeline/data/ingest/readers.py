@@ -74,13 +74,7 @@ class Piece(NamedTuple):
 
 
 class Reader:
-    """Reads the files of one config.
-
-    Parameters
-    ----------
-    config
-        Config of the ingest.
-    """
+    """Reads the files of one config."""
 
     def __init__(self, config: IngestConfig) -> None:
         self._config = config

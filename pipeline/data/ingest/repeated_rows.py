@@ -127,15 +127,7 @@ class TakenRows:
 
 
 class RowSets:
-    """The rows of some files, each in order and once, and how often each is there.
-
-    Parameters
-    ----------
-    folder
-        Where they lie.
-    borders
-        Where the rows of each file begin, and behind the last.
-    """
+    """The rows of some files, each in order and once, and how often each is there."""
 
     def __init__(self, folder: Path, borders: tuple[int, ...]) -> None:
         empty = borders[-1] == 0

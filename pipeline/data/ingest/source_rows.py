@@ -245,15 +245,7 @@ def _merged(
 
 
 def first_fault(source: Source, most: int) -> ColumnFault | None:
-    """What the first column is at fault for that does not fit its declaration; stores nothing.
-
-    Parameters
-    ----------
-    source
-        What is read, from its beginning.
-    most
-        Rows after which nothing is looked at any more.
-    """
+    """What the first column is at fault for that does not fit its declaration; stores nothing."""
     unit, seen = source.config.bounded, 0
     digester = None if unit is None else Digester(unit.seed)
     apart = replace(source, counts=OperatorCounts(), matched=MatchedLists())
@@ -274,15 +266,10 @@ def _silent(stage: str, share: float | None) -> None:
 
 
 def run_bytes(config: IngestConfig) -> int:
-    """Bytes of a run, and of a range of units.
+    """Bytes of a run, and of a range of units; ConfigError where the memory is too little for blocks of that size.
 
     Beside what libraries, batches and blocks hold, a run is there three times (as batches, put together and sorted, or
     the next one as batches), a range four times (as it is read, folded, put together and chosen).
-
-    Raises
-    ------
-    ConfigError
-        The memory is too little for blocks of that size.
     """
     width = len(config.outputs)
     block = layout(config.ingest, width)[1] * width * np.dtype(config.ingest.dtype).itemsize

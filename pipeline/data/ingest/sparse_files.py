@@ -34,13 +34,6 @@ Rows = NDArray[Any]
 class SparseStream:
     """Rows of a matrix that ``scipy.sparse.save_npz`` wrote, written out a few at once; a context manager.
 
-    Parameters
-    ----------
-    bundle
-        The file.
-    name
-        Its name, for messages.
-
     Raises
     ------
     DataError

@@ -32,13 +32,6 @@ _LARGEST_VALUE = 2**20
 class SqliteSession:
     """An SQLite file; see :class:`.database_table.Session`.
 
-    Parameters
-    ----------
-    file
-        The database.
-    query
-        What is read.
-
     Raises
     ------
     StoreError

@@ -176,10 +176,7 @@ class Contract:
     def of(cls, array: Stored | Form) -> Contract | None:
         """Contract of a store, or None where it was not made by an ingest. No number of rows is looked at.
 
-        Raises
-        ------
-        StoreError
-            The attribute is damaged, or the store is of another format.
+        Raises StoreError where the attribute is damaged, or the store is of another format.
         """
         found: Any = array.attrs.get(ATTRIBUTE)
         if found is None:

@@ -45,13 +45,6 @@ Saved = Callable[[int, int, int], None]
 def layout(section: IngestSection, width: int) -> tuple[tuple[int, int], int]:
     """Chunks and rows of a block.
 
-    Parameters
-    ----------
-    section
-        ``[ingest]`` of a config.
-    width
-        Columns of the store.
-
     Returns
     -------
     Shape of a chunk, and rows that are written at once: whole chunks.

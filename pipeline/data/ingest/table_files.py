@@ -66,10 +66,7 @@ def elsewhere(shown: str) -> DataError:
 def lake_kind(location: str, base: Path) -> Literal["delta", "iceberg"] | None:
     """Of which format a folder or a metadata file is, by the names in it; None for what is no such table.
 
-    Raises
-    ------
-    StoreError
-        It may not be looked at, or its store does not answer.
+    Raises StoreError where it may not be looked at, or its store does not answer.
     """
     try:
         return "iceberg" if location.endswith(METADATA) else _kind_of_folder(location.rstrip("/"), base)

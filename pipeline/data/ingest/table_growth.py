@@ -52,17 +52,7 @@ class Commit(Generic[T]):
 def new_in(commits: Iterable[Commit[T]], shown: str) -> list[T]:
     """What is known of the files that are new after some commits; see the claim above.
 
-    Parameters
-    ----------
-    commits
-        All commits since a store held the table, in their order.
-    shown
-        What the table is called in messages.
-
-    Raises
-    ------
-    DataError
-        A commit changed rows that are stored, or removed what a compaction has written.
+    Raises DataError where a commit changed rows that are stored, or removed what a compaction has written.
     """
     found: dict[str, T] = {}
     for commit in commits:

@@ -59,13 +59,7 @@ _WHOLE = np.frombuffer(b"whole\0\0\0", np.uint64)[0]
 
 
 class Digester:
-    """Keyed digests of units.
-
-    Parameters
-    ----------
-    seed
-        Any text.
-    """
+    """Keyed digests of units."""
 
     def __init__(self, seed: str) -> None:
         self._key = hashlib.sha256(b"blockveil ingest unit 1 " + seed.encode()).digest()
