@@ -148,6 +148,7 @@ def test_no_two_public_classes_share_a_name():
 PARTS = {
     "rotated",
     "problem",
+    "worst_neighbours",
     "section",
     "question",
     "accuracy",

@@ -14,7 +14,7 @@ ledger books.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 
@@ -23,13 +23,11 @@ import numpy as np
 from blockveil.engine.audit import laws, mutants
 from blockveil.engine.audit.bounds import Array, Claim
 from blockveil.engine.audit.path_cases import EXCESS, path_along_directions, paths_of_counts, paths_of_moments
-from blockveil.engine.audit.small_problems import Pairs, problems_along_directions, small_problems
+from blockveil.engine.audit.small_problems import small_cases
 from blockveil.engine.audit.subjects import Additive, Subject, visible_claim
 from blockveil.engine.audit.training_cases import OF_TRAINING, mutants_of_training, training_cases
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_epsilon
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss, PureDP
-from blockveil.engine.kinds.moments.rotated import RotatedSecondMoment
-from blockveil.engine.kinds.rows.rotated import RotatedRows
 from blockveil.engine.mechanisms.abilities import constants, ranges_asked, workload
 from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
 from blockveil.engine.mechanisms.declaration import MechanismDeclaration
@@ -37,6 +35,7 @@ from blockveil.engine.mechanisms.registry import declarations, declared
 from blockveil.engine.noise.additive import NoiseDesign, add_noise
 from blockveil.engine.records.geometry import CappedBox
 from blockveil.engine.sensitivity.problems import Problem
+from blockveil.engine.sensitivity.small_cases import SmallCase
 from blockveil.engine.study import r1smg
 
 _FAINT = 0.25
@@ -116,23 +115,30 @@ def _additive_cases(declaration: MechanismDeclaration, guarantee: ApproxDP, muta
     """Independent additive noise on every problem that is answered, and the whole path to a release."""
     found, refusal = list[Subject](), f"{declaration.name!r} answers none of the problems; audit another mechanism"
     first, directed = declaration.audited[0], declaration.audited_along_directions
-    tried = [(mechanism, *each) for mechanism in declaration.audited for each in small_problems()]
-    tried += [(directed, *each) for each in problems_along_directions()] if directed is not None else []
-    for mechanism, problem, pairs in tried:
+    for mechanism, case in _attacked(declaration):
         try:
-            design = mechanism.design(problem, guarantee)
+            design = mechanism.design(case.problem, guarantee)
         except NotApplicable:
             continue
         except CannotCalibrate as error:
             refusal = str(error)
             continue
-        if design.strategy is None and _sums_of_cells(problem):
+        if design.strategy is None and _sums_of_cells(case.problem):
             continue  # as these change nothing for noise on the cells themselves
-        found += _additive(problem, design, guarantee, pairs, mutant)
+        found += _additive(case, design, guarantee, mutant)
     if not found:
         raise CalibrationError(refusal)
     paths = paths_of_moments(first, guarantee, mutant) or paths_of_counts(first, guarantee, mutant)
     return found + paths + ([] if directed is None else path_along_directions(directed, guarantee, mutant))
+
+
+def _attacked(declaration: MechanismDeclaration) -> Iterator[tuple[Mechanism, SmallCase]]:
+    """Each audited mechanism on problems along features, and that with noise along directions on the others."""
+    directed = declaration.audited_along_directions
+    for case in small_cases():
+        mechanisms = declaration.audited if not case.along_directions else (directed,) if directed else ()
+        if case.pairs:
+            yield from ((mechanism, case) for mechanism in mechanisms)
 
 
 def _sums_of_cells(problem: Problem) -> bool:
@@ -147,16 +153,14 @@ def charged(design: NoiseDesign, guarantee: ApproxDP) -> Claim:
     return ApproxDP(max(gaussian_epsilon(design.loss.mu, guarantee.delta), 1e-12), guarantee.delta)
 
 
-def _additive(
-    problem: Problem, design: NoiseDesign, guarantee: ApproxDP, pairs: Pairs, mutant: str | None
-) -> list[Subject]:
+def _additive(case: SmallCase, design: NoiseDesign, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
     """The rounded answers behind noise of the release's law, and behind its secure sampler."""
     gaussian = design.gaussian
     order = 2 if gaussian else 1
-    difference = max((_difference(design, *pair) for pair in pairs), key=lambda d: float(np.linalg.norm(d, order)))
+    difference = max((_difference(design, *pair) for pair in case.pairs), key=lambda d: float(np.linalg.norm(d, order)))
     sizes = np.full(difference.size, design.grid.privacy_scale)
     law = laws.gaussian if gaussian else laws.laplace
-    label = f"{problem.query}{_place(problem)}, {problem.neighbours.value}"
+    label = f"{case.problem.query}{_place(case)}, {case.problem.neighbours.value}"
     simulated = replace(law(difference, sizes, charged(design, guarantee)), name=f"{label}: likelihood ratio")
     drawn = laws.grid_noise(design.grid, difference, visible_claim(design.loss))
     found = [simulated]
@@ -167,8 +171,9 @@ def _additive(
     return [_mutated(subject, mutant) for subject in found]
 
 
-def _place(problem: Problem) -> str:
-    if isinstance(problem, RotatedSecondMoment | RotatedRows):
+def _place(case: SmallCase) -> str:
+    problem = case.problem
+    if case.along_directions:
         return " along directions"
     if ranges_asked(problem) is not None:
         return " with ranges"

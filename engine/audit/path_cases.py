@@ -11,15 +11,17 @@ import numpy as np
 
 from blockveil.engine.answers.column_bins import EdgeBins, HistogramQuery, MissingValue
 from blockveil.engine.answers.counts import CountQuery
+from blockveil.engine.answers.table_counts import TablesQuery
 from blockveil.engine.answers.value_cells import Edges, Missing, Outside
-from blockveil.engine.audit import mutants, table_cases
+from blockveil.engine.audit import mutants
 from blockveil.engine.audit.bounds import Array, Claim
-from blockveil.engine.audit.small_problems import ADD, BASIS, RANGES, K, clip_along
 from blockveil.engine.audit.subjects import Subject, visible_claim
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
 from blockveil.engine.kinds.counts.problem import Counts
+from blockveil.engine.kinds.counts.worst_neighbours import RANGES
 from blockveil.engine.kinds.histograms.problem import Histograms
 from blockveil.engine.kinds.marginals.problem import Marginals
+from blockveil.engine.kinds.marginals.worst_neighbours import TABLES
 from blockveil.engine.kinds.moments import rotated
 from blockveil.engine.kinds.moments.problem import SecondMoment
 from blockveil.engine.mechanisms.contract import Mechanism, NotApplicable
@@ -27,6 +29,7 @@ from blockveil.engine.noise.additive import NoiseDesign
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import Quantiser
 from blockveil.engine.sensitivity.problems import Problem
+from blockveil.engine.sensitivity.small_cases import ADD, BASIS, LARGEST, clip_along
 
 EXCESS = 8
 """How many times too large the contribution of a record is without clipping."""
@@ -45,7 +48,7 @@ def paths_of_moments(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | No
     """
     for counted in (False, True):
         problems = [
-            SecondMoment(Body.CUBE, np.ones(features), ADD, K, 2 * _GROUPED, counted) for features in (2, _WIDE)
+            SecondMoment(Body.CUBE, np.ones(features), ADD, LARGEST, 2 * _GROUPED, counted) for features in (2, _WIDE)
         ]
         try:
             designs = [mechanism.design(problem, guarantee) for problem in problems]
@@ -58,7 +61,7 @@ def paths_of_moments(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | No
 def _path_of(problem: SecondMoment, design: NoiseDesign, mutant: str | None) -> Subject:
     features = problem.scale.size
     box = Box(np.full(features, -1.0), np.ones(features), np.zeros(features))
-    quantiser = Quantiser(box.coordinates(), K, problem.augmented, None)
+    quantiser = Quantiser(box.coordinates(), LARGEST, problem.augmented, None)
     corner = np.where(np.arange(features) % 2, -1.0, 1.0)
     label = f"second-moment of {features} features{' with a count' * problem.augmented}, add-remove"
     return _path(label, design, quantiser, corner, mutant)
@@ -99,12 +102,14 @@ def _claim_of_a_group(loss: Loss, group: int) -> Claim:
 def paths_of_counts(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
     """Records to released integers: of a line of cells and of tables, measured, and of histograms of columns."""
     line = CountQuery((Edges(np.linspace(0.0, 1.0, 9)),), Outside.DROP, Missing.REFUSE)
+    edges = tuple(Edges(np.linspace(0.0, 1.0, cells + 1)) for cells in TABLES.sizes)
+    tables = TablesQuery(CountQuery(edges, Outside.DROP, Missing.REFUSE), TABLES)
     columns = HistogramQuery((EdgeBins((0.0, 0.5, 1.0)),) * 3, MissingValue.DROP)
     rows = 2 * _GROUPED * EXCESS
     problems: tuple[tuple[Problem, mutants.CellsQuery], ...] = (
         (Counts((1, 8), ADD, rows, RANGES), line),
         (Histograms(columns.sizes, ADD, rows), columns),
-        (Marginals(table_cases.TABLES, ADD, rows), table_cases.unit_query()),
+        (Marginals(TABLES, ADD, rows), tables),
     )
     found: list[Subject] = []
     for problem, query in problems:

@@ -115,7 +115,6 @@ DECLARED = (
                 "records whose signs differ in half of the features"
             ),
             relations=BOTH,
-            queries=("second-moment",),
             needs="bounds of each feature (2 to 256 features); under replace-one, an origin between the bounds",
             loss="mu = sup over neighbours of the change in the norm of the noise",
             error="within 1.02 of the least of any Gaussian noise under add-remove",

@@ -15,9 +15,6 @@ from blockveil.engine.mechanisms.contract import Importance, Mechanism, Status
 from blockveil.engine.sensitivity.problems import Problem
 
 BOTH = (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
-_SUMS = ("second-moment", "principal-directions", "rows", "outer-products", "gradients")
-ADDITIVE = (*_SUMS, "counts", "column-histograms", "marginals", "quantiles")
-ALL_QUERIES = ("covariance", *ADDITIVE, "totals")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +33,8 @@ class CatalogueEntry:
         Paper and theorem.
     theorem
         What it says, or what a false claim says, in one sentence.
-    relations, queries
-        Neighbouring relations and queries that it serves.
+    relations
+        Neighbouring relations that it serves; queries follow from what its design asks of a problem.
     needs
         What must be known and public.
     loss
@@ -55,7 +52,6 @@ class CatalogueEntry:
     status: Status
     source: str
     relations: tuple[Neighbours, ...]
-    queries: tuple[str, ...]
     needs: str
     loss: str
     error: str

@@ -40,7 +40,6 @@ from blockveil.engine.mechanisms.abilities import (
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status, free_units
 from blockveil.engine.mechanisms.declaration import (
     AIM_MEANING,
-    ALL_QUERIES,
     BOTH,
     CatalogueEntry,
     ErrorAim,
@@ -209,7 +208,6 @@ DECLARED = (
                 "for mu = D / s"
             ),
             relations=BOTH,
-            queries=ALL_QUERIES,
             needs="public bounds of a record",
             loss="mu = sensitivity / standard deviation",
             error="entries * (sensitivity / mu)^2; a symmetric answer needs about half of that",
@@ -236,7 +234,6 @@ DECLARED = (
                 "/ v_i"
             ),
             relations=BOTH,
-            queries=ALL_QUERIES,
             needs="public bounds of a record; optionally an importance for each feature",
             loss="mu = sup over neighbours of the change divided by the noise, entry by entry",
             error=(

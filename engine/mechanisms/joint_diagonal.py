@@ -219,7 +219,6 @@ DECLARED = (
                 "also where count and diagonal have noise in common"
             ),
             relations=(Neighbours.ADD_REMOVE,),
-            queries=("covariance",),
             needs="bounds of each feature (2 to 256 features)",
             loss="mu = sup over neighbours of the change in the norm of the noise",
             error="of covariances of 4 features 1.26 times less than shaped-diagonal, of 6 features 1.18 times",

@@ -97,7 +97,6 @@ DECLARED = (
                 "loss epsilon"
             ),
             relations=BOTH,
-            queries=("rows", "gradients"),
             needs="bounds of each feature (2 to 64 features), or of the length of a gradient (2 to 16 weights)",
             loss="epsilon, pure; and for records the sampler's distance, 2^-95 an entry",
             error="a record, widths w: (d + 1)(d + 2) sum w^2 / (3 epsilon^2); ball: d (d + 1) (change / epsilon)^2",

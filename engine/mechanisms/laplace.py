@@ -20,7 +20,6 @@ from blockveil.engine.mechanisms.abilities import bodies, whole_numbers
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable, Status, free_units
 from blockveil.engine.mechanisms.declaration import (
     AIM_MEANING,
-    ALL_QUERIES,
     BOTH,
     CatalogueEntry,
     ErrorAim,
@@ -97,7 +96,6 @@ DECLARED = (
                 "Laplace noise of scale b on an answer that neighbours change by at most D in L1 has pure loss D / b"
             ),
             relations=BOTH,
-            queries=ALL_QUERIES,
             needs="public bounds of a record",
             loss="epsilon = L1 sensitivity / scale, pure; and the sampler's distance, 2^-115 an entry",
             error="2 entries (L1 / epsilon)^2 for isotropic noise",
@@ -124,7 +122,6 @@ DECLARED = (
                 "noise on whole numbers with P(k) ~ exp(-r |k|) has pure loss r times the largest change in L1, exactly"
             ),
             relations=BOTH,
-            queries=("counts", "column-histograms", "marginals"),
             needs="nothing but the grid of cells",
             loss="epsilon, pure; and the sampler's distance, 2^-115 an entry",
             error="entries / (2 sinh(epsilon / 2 L1)^2)",

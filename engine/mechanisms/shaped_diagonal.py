@@ -168,7 +168,6 @@ DECLARED = (
                 "and where one is replaced, it is at most that of isometric noise for a diagonal that is small enough"
             ),
             relations=BOTH,
-            queries=("covariance", "second-moment"),
             needs="bounds of each feature (2 to 256 features); under replace-one, an origin between the bounds",
             loss="mu = sup over neighbours of the change in the norm of the noise",
             error=(

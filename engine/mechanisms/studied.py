@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blockveil.engine.mechanisms.contract import Status
-from blockveil.engine.mechanisms.declaration import ALL_QUERIES, BOTH, CatalogueEntry, MechanismDeclaration
+from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
 
 DECLARED = (
     MechanismDeclaration(
@@ -14,7 +14,6 @@ DECLARED = (
             source="Chaudhuri, Sarwate and Sinha, 2013",
             theorem="a frame of directions with density ~ exp(epsilon tr(V'AV) / 2) has pure loss epsilon",
             relations=BOTH,
-            queries=("principal-directions",),
             needs="records in a ball; the number of directions",
             loss="none: no config can name it; blockveil study ppca draws on public data",
             error="sum over leading i and other j of 1 / (epsilon gap_ij): squared sines",
@@ -39,7 +38,6 @@ DECLARED = (
                 "more record some outputs are impossible"
             ),
             relations=BOTH,
-            queries=("second-moment",),
             needs="records in a ball",
             loss=(
                 "none: no config can name it, see docs/mechanisms.md; blockveil study wishart shows the exact profile"
@@ -66,7 +64,6 @@ DECLARED = (
                 "delta)-private if the regularisation is as large as epsilon, delta and k ask for"
             ),
             relations=BOTH,
-            queries=("sketches of records",),
             needs="records in a ball; public regularisation that is added, not found",
             loss=(
                 "none: no config can name it, see docs/mechanisms.md; blockveil study johnson-lindenstrauss shows "
@@ -97,7 +94,6 @@ DECLARED = (
                 "delta)-private. That is false"
             ),
             relations=BOTH,
-            queries=ALL_QUERIES,
             needs="the L2 sensitivity and the number of entries",
             loss="none: its claim is never booked; blockveil study r1smg shows the true profile",
             error="sigma_star = 2 sensitivity^2 / (epsilon psi)",

@@ -23,6 +23,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.second_moment`: Sensitivity of the second moment, attained or an upper bound, over each body and both
   neighbouring relations
 * :mod:`.shaped_bounds`: Distributions over changes of records of one sign, and of records in a box within a ball
+* :mod:`.small_cases`: Small problems with their worst neighbours, which every kind of query states in its file
+  ``worst_neighbours.py``
 * :mod:`.spread`: The relative size of noise by row and column, the size of the exact integers, and what both make of a
   sensitivity
 * :mod:`.strategies`: A lower bound of what replacing one record changes in the answers of a strategy over a table of

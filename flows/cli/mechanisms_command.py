@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.auto import Auto, Metric, proven
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.declaration import CatalogueEntry
+from blockveil.engine.mechanisms.registry import declared
 from blockveil.flows.cli.common import Json, print_answer, print_json, say
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.unvetted import offered
@@ -63,6 +65,7 @@ def mechanisms(
 
 
 def _explain(entry: CatalogueEntry, epsilon: float, delta: float, as_json: bool) -> None:
+    from blockveil.engine.audit.small_problems import served  # problems of all kinds of query
     from blockveil.pipeline.study.shown_profile import shown_profile  # cases and laws of all audits
 
     try:
@@ -71,7 +74,8 @@ def _explain(entry: CatalogueEntry, epsilon: float, delta: float, as_json: bool)
         failure = ConfigError("No mechanism has this guarantee", str(error), "Correct --epsilon or --delta")
     else:
         profile = shown_profile(entry.name, guarantee)
-        rows = _lines(entry)
+        declaration = declared(entry.name)
+        rows = _lines(entry, served(declaration) if declaration else ())
         if as_json:
             plain = None if profile is None else profile.plain
             print_answer(rows, True, name=entry.name, title=entry.title, profile=plain)
@@ -114,14 +118,14 @@ def _auto() -> list[tuple[str, str]]:
     ]
 
 
-def _lines(entry: CatalogueEntry) -> list[tuple[str, str]]:
+def _lines(entry: CatalogueEntry, queries: Sequence[str]) -> list[tuple[str, str]]:
     return [
         ("Mechanism", f"{entry.name}: {entry.title}"),
         ("Status", entry.status.value),
         ("Source", entry.source),
         ("Theorem", entry.theorem),
         ("Neighbours", ", ".join(relation.value for relation in entry.relations)),
-        ("Queries", ", ".join(entry.queries)),
+        *([("Queries", ", ".join(queries))] if queries else []),
         ("Needs", entry.needs),
         ("Loss charged", entry.loss),
         ("Expected error", entry.error),

@@ -5,23 +5,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import blockveil.engine
-from blockveil.engine.guarantees.calibration import CannotCalibrate
+from blockveil.engine.audit.small_problems import served
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
 from blockveil.engine.kinds.counts.problem import Counts
-from blockveil.engine.kinds.directions.problem import PrincipalDirections
-from blockveil.engine.kinds.gradients.problem import GradientProblem
-from blockveil.engine.kinds.quantiles.problem import Quantiles
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import Importance, NotApplicable
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.engine.mechanisms.registry import declarations
-from blockveil.engine.records.geometry import Body
-from blockveil.testing.mechanism import PROBLEMS, UNITS, K
+from blockveil.pipeline.base.kinds import FOLDERS
 
 ENGINE = Path(blockveil.engine.__file__).parent
 ROOM = ENGINE / "mechanisms"
@@ -82,32 +77,29 @@ def test_what_asks_for_a_class_or_a_name_is_found():
     assert len(list(asks_for_a_name(tree))) == 2
 
 
-BALLS = (Body.BALL, Body.BALL, np.ones(2), np.ones(3), Neighbours.ADD_REMOVE, K, 1000)
-SERVED = (
-    *PROBLEMS.values(),
-    PrincipalDirections(Body.BALL, np.ones(4), Neighbours.ADD_REMOVE, K, 1000, False, 2),
-    PrincipalDirections(Body.CUBE, UNITS, Neighbours.ADD_REMOVE, K, 1000, False, 2),
-    GradientProblem(*BALLS),
-    Quantiles((6, 5), Neighbours.ADD_REMOVE, 1000, complete=True, tail=0.45),
-)
+SERVED = {each.name: set(served(each)) for each in declarations()}
 
 
-def kind(problem):
-    return "covariance" if problem.query == "second-moment" and problem.augmented else problem.query
+def test_the_catalogue_lists_the_queries_for_whose_problems_a_mechanism_finds_what_it_needs():
+    everywhere = set(FOLDERS)
+    assert {name for name, queries in SERVED.items() if queries == everywhere} == {
+        "gaussian",
+        "shaped-gaussian",
+        "laplace",
+        "classic-gaussian",
+        "mgm",
+        "imgm",
+    }
+    assert SERVED["mvg"] == everywhere - {"covariance", "totals"}
+    assert SERVED["k-norm"] == {"rows", "gradients"}
+    assert SERVED["discrete-laplace"] == {"counts", "column-histograms", "marginals"}
+    assert SERVED["shaped-diagonal"] == {"covariance", "second-moment"}
+    assert SERVED["exponential"] == {"principal-directions"}
+    assert SERVED["residuals"] == {"marginals"}
 
 
-@pytest.mark.parametrize("declaration", [each for each in declarations() if each.mechanism], ids=lambda each: each.name)
-def test_the_catalogue_lists_the_queries_for_whose_problems_a_mechanism_finds_what_it_needs(declaration):
-    given = {each.key: each.default for each in declaration.parameters}
-    mechanisms = declaration.audited or declaration.tried(Importance("relative-error")) or [declaration.built(**given)]
-    served = set()
-    for problem in SERVED:
-        try:
-            mechanisms[0].design(problem, PROMISE)
-        except (NotApplicable, CannotCalibrate):
-            continue
-        served.add(kind(problem))
-    assert served == set(declaration.entry.queries)
+def test_nothing_is_served_by_what_is_only_studied():
+    assert all(bool(SERVED[each.name]) == (each.mechanism is not None) for each in declarations())
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +125,7 @@ def test_a_problem_without_abilities_is_answered_by_its_own_sensitivity(mechanis
     assert (found.scale, found.loss) == (own.scale, own.loss)
 
 
-NEEDING = [each for each in declarations() if each.mechanism and "gradients" not in each.entry.queries]
+NEEDING = [each for each in declarations() if each.mechanism and "gradients" not in SERVED[each.name]]
 
 
 @pytest.mark.parametrize("declaration", NEEDING, ids=lambda each: each.name)

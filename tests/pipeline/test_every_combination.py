@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import blockveil as bv
+from blockveil.engine.audit import small_problems
 from blockveil.engine.mechanisms.declaration import (
     ErrorAim,
     IntegerBetween,
@@ -237,6 +238,9 @@ NOT_OF = {
 """Mechanisms that a form of a query excludes."""
 
 
+SERVED = {each.name: small_problems.served(each) for each in declarations()}
+
+
 def served(query, which):
     """Mechanisms that release a query of records in a shape."""
     if which.startswith("learned"):
@@ -246,9 +250,7 @@ def served(query, which):
         kind_of(query) == "gradients" and which not in ("midpoint", "zero")
     ):
         return set()
-    found = {
-        each.name for each in declarations() if each.mechanism is not None and kind_of(query) in each.entry.queries
-    }
+    found = {name for name, queries in SERVED.items() if kind_of(query) in queries}
     return ({"auto"} | found) - NOT_IN[which] - NOT_OF.get(query, set())
 
 

@@ -59,7 +59,6 @@ DECLARED = (
                 "1/n_c) + a (r - r^2/k) + b r^2/k under add-remove"
             ),
             relations=BOTH,
-            queries=("column-histograms",),
             needs="the bins of each column (2 to 1,024 columns)",
             loss=(
                 "mu^2 = the largest sum over the columns in which a record has a value; under replace-one over pairs "

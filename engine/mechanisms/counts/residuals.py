@@ -65,7 +65,6 @@ DECLARED = (
                 "- 1) / n_i, and no Gaussian noise on tables has less total variance under add-remove"
             ),
             relations=BOTH,
-            queries=("marginals",),
             needs="the cells along each axis, and which tables are asked for",
             loss=(
                 "mu^2 = sum over sets A of axes of p_A / variance_A; under replace-one the largest distance of two "

@@ -181,7 +181,6 @@ DECLARED = (
                 "and least squares on them is post-processing"
             ),
             relations=BOTH,
-            queries=("counts",),
             needs=(
                 "a grid of cells of at most 1,024 along an axis, and the workload: sums of cells that are asked for"
             ),
@@ -214,7 +213,6 @@ DECLARED = (
                 "noise, as they are for Laplace noise"
             ),
             relations=BOTH,
-            queries=("counts",),
             needs="a grid of cells, and the workload: sums of cells that are asked for",
             loss=(
                 "mu = sqrt(sum over levels of c / variance), or pure epsilon = sum of c / scale; c = 1, or 2 under "

@@ -203,7 +203,6 @@ DECLARED = (
                 "change between neighbours"
             ),
             relations=BOTH,
-            queries=("principal-directions",),
             needs="records in a ball; the number of directions; at most 256 features",
             loss="pure epsilon; and the sampler's distance, 2^-100 a direction",
             error=(

@@ -323,7 +323,6 @@ DECLARED = (
                 "buckets add c times their own"
             ),
             relations=BOTH,
-            queries=("counts",),
             needs=(
                 "a grid of at most 262,144 cells, laid out along a Hilbert curve; a share of epsilon for the partition"
             ),

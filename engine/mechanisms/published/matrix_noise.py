@@ -11,7 +11,6 @@ from blockveil.engine.guarantees.calibration import CalibrationError, CannotCali
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.contract import NotApplicable, Status, free_units
 from blockveil.engine.mechanisms.declaration import (
-    ALL_QUERIES,
     BOTH,
     CatalogueEntry,
     MechanismDeclaration,
@@ -130,7 +129,6 @@ DECLARED = (
                 "is (epsilon, delta)-private"
             ),
             relations=BOTH,
-            queries=ALL_QUERIES,
             needs="public bounds of a record; epsilon below 1",
             loss="its exact mu, smaller than the claim",
             error="entries * 2 ln(1.25/delta) (sensitivity / epsilon)^2",
@@ -159,7 +157,6 @@ DECLARED = (
                 "which it exceeds with probability at most delta, is (epsilon, delta)-private"
             ),
             relations=BOTH,
-            queries=ALL_QUERIES,
             needs="public bounds of a record",
             loss=("its exact mu, smaller than the claim by a factor that grows like the root of the number of entries"),
             error=(
@@ -189,7 +186,6 @@ DECLARED = (
                 "least(U2) >= sensitivity / mu, mu being that of the analytic Gaussian"
             ),
             relations=BOTH,
-            queries=ALL_QUERIES,
             needs="public bounds of a record; optionally relative standard deviations by feature",
             loss="mu = sensitivity / (least(U1) least(U2)) on a ball, smaller where the geometry is narrower",
             error="tr(Sigma1) tr(Sigma2), least for isotropic noise",

@@ -11,7 +11,6 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.abilities import bodies, constants, features_axis
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import (
-    ADDITIVE,
     BOTH,
     CatalogueEntry,
     MechanismDeclaration,
@@ -175,7 +174,6 @@ DECLARED = (
                 "its sensitivity and the bound of Laurent and Massart is (epsilon, delta)-private"
             ),
             relations=BOTH,
-            queries=ADDITIVE,
             needs=(
                 "public bounds of a record and of the number of records; public allocation; for second moments and "
                 "rows public directions, if any"
@@ -217,7 +215,6 @@ DECLARED = (
                 "|K^-1/2 change| <= mu; in a box the corners decide"
             ),
             relations=BOTH,
-            queries=("second-moment", "principal-directions", "rows"),
             needs="public box bounds; public allocation and directions, if any",
             loss=(
                 "mu^2 = sum c_i^2 / variance_i (rows), over the corners along directions; see the second moment's "

@@ -86,7 +86,6 @@ DECLARED = (
                 "moment of records in the unit ball is (epsilon, delta)-private"
             ),
             relations=BOTH,
-            queries=("second-moment", "principal-directions"),
             needs="public bounds of a record; refused where its exact loss exceeds the claim",
             loss="its exact mu",
             error="R^4 d^2 2 ln(1.25/delta) / epsilon^2, twice the gaussian's for the same size of noise",
@@ -113,7 +112,6 @@ DECLARED = (
                 "in the unit ball is (epsilon, delta)-private"
             ),
             relations=BOTH,
-            queries=("second-moment", "principal-directions"),
             needs="public bounds of a record",
             loss="its exact mu, smaller than the claim by a factor that grows like d",
             error=("R^4 d^2 ((d + 1) sqrt(2 ln((d^2 + d) / (2 sqrt(2 pi) delta))) / epsilon + 1 / sqrt(epsilon))^2"),

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from blockveil.engine.audit import audit
 from blockveil.engine.audit.cases import LAWS, MECHANISMS, MUTANTS, cases
-from blockveil.engine.audit.small_problems import small_problems
+from blockveil.engine.audit.small_problems import small_cases
 from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.contract import Status
@@ -180,7 +180,8 @@ def losses(name, query, relation):
 
 
 def _problem(query, relation):
-    return next(p for p, _ in small_problems() if p.query == query and p.neighbours == relation)
+    problems = (case.problem for case in small_cases() if case.pairs)
+    return next(each for each in problems if each.query == query and each.neighbours == relation)
 
 
 def test_the_attacked_pair_has_all_of_the_charged_loss_or_nearly():

@@ -1,0 +1,21 @@
+"""Quantiles of two columns, and records in any of their cells."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+
+from blockveil.engine.kinds.quantiles.problem import Quantiles
+from blockveil.engine.sensitivity.small_cases import ADD, REPLACE, ROWS, SmallCase
+
+
+def worst_neighbours() -> list[SmallCase]:
+    """Return records in any cells against none, and against each other; some of them without a value."""
+    added, replaced = (Quantiles((3, 4), relation, ROWS, complete=False, tail=0.45) for relation in (ADD, REPLACE))
+    cells = [np.arange(4) == np.array(each)[:, None] for each in product(range(-1, 3), range(-1, 4))]
+    records = [added.answers(each.astype(np.int64)).astype(np.float64) for each in cells]
+    return [
+        SmallCase("quantiles", added, [(record, np.zeros(added.shape)) for record in records]),
+        SmallCase("quantiles", replaced, list(combinations(records, 2))),
+    ]
