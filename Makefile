@@ -75,9 +75,9 @@ test-of: $(V)/.stamp ## the tests that are nearest to a module: make test-of FIL
 	$(B)/python -m pytest -q --processes $$(getconf _NPROCESSORS_ONLN) -m "not slow and not costly" @build/reach.txt
 
 test-costly: $(V)/.stamp ## the tests that take more than a second of a processor, and samples of many cases, by tests/costs.txt
-	$(tests) -m costly $(call again,$(B))
+	$(tests) -m "costly and not slow" $(call again,$(B))
 
-test-slow: $(V)/.stamp ## the tests that take minutes, and all cases of costly ones; SHARE=1/24 runs a part of them
+test-slow: $(V)/.stamp ## the tests that take minutes, and all cases of costly ones; SHARE=1/36 runs a part of them
 	@# The longest, which tests/long.txt names, begin first.
 	$(tests) -m slow $(if $(SHARE),--share $(SHARE)) $(call again,$(B))
 

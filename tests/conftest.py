@@ -114,7 +114,7 @@ def pytest_collection():
 
 def pytest_ignore_collect(collection_path, config):
     """Import for slow and for costly tests only the files that can have some."""
-    may_have_some = {"slow": may_be_slow, "costly": may_be_costly}.get(config.option.markexpr)
+    may_have_some = {"slow": may_be_slow, "costly and not slow": may_be_costly}.get(config.option.markexpr)
     return True if may_have_some and not may_have_some(collection_path) else None
 
 

@@ -1,12 +1,13 @@
 """The list of long tests names tests that are there, and the longest begin first."""
 
 import re
-from functools import cache
+from functools import cache, partial
 from itertools import chain, groupby
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from _pytest.mark.expression import Expression
 
 from tests.house.order import (
     CLAIMED,
@@ -73,6 +74,20 @@ def test_of_a_costly_test_a_sample_runs_on_each_push_unless_one_case_is_dear_and
     assert [len(beyond & set(each)) for each in (many, few, cheap)] == [16, 19, 0]
     assert beyond & single.keys() == {"tests/a.py::test_5"}
     assert beyond == beyond_samples(sorted(tests, reverse=True))
+
+
+def test_each_case_is_run_by_one_of_the_three_commands():
+    makefile = (ROOT / "Makefile").read_text()
+    marks_of = re.findall(r"^test(?:-\w+|):.*\n(?:\t@#.*\n)*\t\$\(tests\) -m (\w+|\"[^\"]+\")", makefile, re.MULTILINE)
+    commands = [Expression.compile(marks.strip('"')) for marks in marks_of]
+    assert len(commands) == 3
+    # A case of a costly test that is beyond its sample has both marks.
+    for marks in ([], ["costly"], ["slow"], ["costly", "slow"]):
+        assert sum(command.evaluate(partial(is_among, marks)) for command in commands) == 1
+
+
+def is_among(marks, name, **_):
+    return name in marks
 
 
 def in_order(*tests):
