@@ -6,9 +6,11 @@ that are private. Decision 28 says what replaces each, if Prefect takes it away.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -17,6 +19,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from blockveil.pipeline.base.errors import BlockveilError
+from blockveil.pipeline.config.night_dates import wall_clock
 
 LOCKED = "3.9.1"
 """The version that the lock has, on which all tests pass."""
@@ -34,6 +37,9 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 SIMPLE = "prefect:simple"
 """Kind of a deployment's version for which Prefect does not ask git about the present folder."""
+
+_AT_ONCE = 500  # Prefect looks at no more than a thousand
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # no night is older
 
 OnCrash = Callable[[Any, str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """Takes a run, how its process ended, and what marks the run as crashed; returns the run's next state, or None."""
@@ -197,3 +203,19 @@ def take_the_lock_first() -> None:
 def cron_schedule(cron: str, timezone: str) -> Any:
     """Times of a schedule as a server plans them."""
     return _take("prefect.server.schemas.schedules", "CronSchedule")(cron=cron, timezone=timezone)
+
+
+def times(cron: str, zone: str, after: datetime, until: datetime) -> Sequence[datetime]:
+    """Times of a schedule from ``after`` to ``until``, both included, in its zone, on the dates that Prefect plans.
+
+    There is one for each civil date of the schedule, and its ``date()`` is the logical date.
+    """
+    # Times from the server are of another class, whose arithmetic is not that of the standard library.
+    start, end = (max(_EARLIEST, datetime.fromtimestamp(time.timestamp(), UTC)) for time in (after, until))
+    # In UTC the clock never changes, so each date comes once. In another zone its time is at most a day off.
+    day, last = start - timedelta(days=2), end + timedelta(days=2)
+    calendar, found = cron_schedule(cron, "UTC"), list[datetime]()
+    while dates := asyncio.run(calendar.get_dates(_AT_ONCE, start=day, end=last)):
+        found += [wall_clock(each.date(), cron, zone) for each in dates]
+        day = datetime.fromtimestamp(dates[-1].timestamp() + 1, UTC)
+    return [at for at in found if start <= at.astimezone(UTC) <= end]

@@ -6,19 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_temporary: ContextVar[bool] = ContextVar("temporary", default=False)
-
-
-def is_temporary() -> bool:
-    """Whether the server of this process is one that ends with it."""
-    return _temporary.get()
+is_temporary: ContextVar[bool] = ContextVar("is_temporary", default=False)
+"""Whether the server of this process is one that ends with it."""
 
 
 @contextmanager
 def talking_to_one() -> Iterator[None]:
     """Note, for as long as the block runs, that the server is such a one."""
-    token = _temporary.set(True)
+    token = is_temporary.set(True)
     try:
         yield
     finally:
-        _temporary.reset(token)
+        is_temporary.reset(token)

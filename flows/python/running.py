@@ -15,7 +15,7 @@ from blockveil.flows.runs import overrides as allowed
 from blockveil.flows.runs import stopping
 from blockveil.flows.runs.conductor import attempt_of, conduct
 from blockveil.pipeline.analysis.release import Release
-from blockveil.pipeline.base.errors import BlockveilError, LedgerError
+from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.ledger import Ledger
@@ -25,7 +25,6 @@ from blockveil.pipeline.plan.begun_plans import plan_begun
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.order import plainly
-from blockveil.pipeline.releases.publishing import find_published
 
 Progress = Callable[[str, float | None], object]
 """Receives a stage in words, and which share of it is done where that is known."""
@@ -127,12 +126,10 @@ def _by_prefect(plan: Plan, ledger: Ledger, store: Looked, approver: str | None,
 
 
 def _released(plan: Plan, ledger: Ledger) -> Release:
-    published, charge = find_published(plan.loaded.output_root, plan.release_id), ledger.find(plan.release_id)
-    if published is None:
-        raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
+    charge = ledger.find(plan.release_id)
     if charge is not None and charge.warning is not None:
         warnings.warn(charge.warning, PromiseWarning, stacklevel=3)
-    return Release(open_release(published.pointer))
+    return Release(open_release(plan.loaded.output_root / f"{plan.release_id}.json"))
 
 
 def _signals() -> AbstractContextManager[None]:

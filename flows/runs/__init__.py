@@ -2,14 +2,12 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
-* :mod:`.approvals`: A person's approval, asked before anything is read or charged
 * :mod:`.artifacts`: What a run's page shows
 * :mod:`.audit_flow`: The audit flow
 * :mod:`.conductor`: Conducts one release from its reservation to its report, whoever runs the steps
 * :mod:`.deployed`: The deployment that a run belongs to, as the reviewed folder has it
 * :mod:`.ingest_flow`: The ingest flow
 * :mod:`.init_flow`: The flow that writes the configs of a first release as text, from pasted names
-* :mod:`.logical_date`: The night that a run is for, where nobody names it
 * :mod:`.overrides`: What a run may change of a reviewed config
 * :mod:`.pace`: How fast a stage goes, in words
 * :mod:`.plan_flow`: The flow for what-if questions

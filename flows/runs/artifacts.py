@@ -29,13 +29,12 @@ from blockveil.flows.runs.pace import duration, pace
 from blockveil.pipeline.accuracy.plan_page import plan_page
 from blockveil.pipeline.data.preview import Looked
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan import budgets, effort
+from blockveil.pipeline.plan import effort
 from blockveil.pipeline.plan.mechanisms_compared import compared_rows
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.training_steps import StepsSoFar
 from blockveil.pipeline.report import Report, markdown, markup, training_curve
-from blockveil.pipeline.report.report_sections import every
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -80,7 +79,7 @@ def show_plan(plan: Plan, ledger: Ledger, store: Looked | None) -> None:
     release_id = plan.release_id
     _tag_run(release_id)
     _link_site(release_id)
-    page = plan_page(plan, budgets.price(plan, ledger), store)
+    page = plan_page(plan, ledger, store)
     for what, sentence in page.rows:
         if what == "Warning":
             get_run_logger().warning("%s: %s", release_id, sentence)
@@ -141,9 +140,8 @@ def _show_compared(compared: list[dict[str, str]]) -> None:
 def show_report(release_id: str, made: Report) -> None:
     """Show the finished release: its summary, each section that answers a question, and the card of its model."""
     _summary(made.summary)
-    for section in every(made.sections):
-        if section.key and section.title:
-            _markdown(markdown.text_of(section), section.key, section.title)
+    for key, title, text in made.answers():
+        _markdown(text, key, title)
     if made.model:
         _markdown(made.model, "which-model", "Card of the model: public things only")
     get_run_logger().info("Released %s. Report: %s", release_id, made.path)

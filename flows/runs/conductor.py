@@ -60,7 +60,7 @@ def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] 
     outcome = walk(attempt, run)
 
     def report() -> None:
-        attempt.tell("writing the report")
+        attempt.tell("writing the report", None)
         try:
             page = make_report(attempt.plan, attempt.books.ledger, outcome)
         except StoreError as error:

@@ -1,4 +1,4 @@
-"""The deployment that a run belongs to, as the reviewed folder has it: its schedule and what becomes of missed nights.
+"""The deployment that a run belongs to, as the reviewed folder has it: its schedule, its night, and missed nights.
 
 Nothing here is asked of the server. :mod:`.admission` looks a run up in the reviewed folder before it
 starts.
@@ -6,8 +6,6 @@ starts.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -16,19 +14,16 @@ from zoneinfo import ZoneInfo
 
 from prefect import runtime
 
-from blockveil.flows.base import prefect_internals
+from blockveil.flows.base.prefect_internals import times
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config.deployments_file import NightSection, Scheduled
-from blockveil.pipeline.config.night_dates import night_at, wall_clock
+from blockveil.pipeline.config.night_dates import night_at
 
 MARK = "blockveil"
 """Tag of every deployment of this product."""
 
 DATASET = "dataset:"
 """Begins the tag of a night, and of its runs, that names its data set."""
-
-_AT_ONCE = 500  # Prefect looks at no more than a thousand
-_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # no night is older
 
 
 class NotReviewed(BlockveilError):
@@ -44,23 +39,31 @@ class Deployed:
     Attributes
     ----------
     entry
-        What is scheduled; None for a deployment that people start.
+        What is scheduled; None for a run that people start.
     by_schedule
         Whether the schedule made the run, not a person.
     """
 
-    entry: Scheduled | None
-    by_schedule: bool
+    entry: Scheduled | None = None
+    by_schedule: bool = False
 
-    def night_at(self, instant: datetime) -> date:
-        """Logical date of a run without one: of its schedule, or of this machine's zone where it has none."""
-        if self.entry is None:
-            return instant.astimezone().date()
-        return night_at(instant, self.entry.cron, self.entry.timezone)
+    def night(self) -> date:
+        """Logical date of the present run where nobody names one: of its schedule, or of this machine's zone.
 
-    def today(self, instant: datetime) -> date:
-        """Date of the calendar at an instant, in the zone of the schedule or of this machine."""
-        return instant.astimezone(None if self.entry is None else ZoneInfo(self.entry.timezone)).date()
+        A retried, late or resumed run keeps its scheduled start and so its night.
+        """
+        start = _planned_start()
+        return (
+            start.astimezone().date() if self.entry is None else night_at(start, self.entry.cron, self.entry.timezone)
+        )
+
+    def today(self) -> date:
+        """First date that is not over where the schedule is, at the present run's scheduled start.
+
+        It is the date of the night, or the one before where clocks skip the time and the run was planned before
+        midnight.
+        """
+        return _planned_start().astimezone(None if self.entry is None else ZoneInfo(self.entry.timezone)).date()
 
     def missed(self, now: datetime) -> str | None:
         """Why this scheduled run comes too late to be run, or None where it may go on.
@@ -81,16 +84,22 @@ class Deployed:
         return None
 
     def _has_newer(self, night: NightSection, planned: datetime, now: datetime) -> bool:
-        day = self.night_at(planned)
+        day = self.night()
         return any(at.date() > day for at in times(night.cron, night.timezone, planned, now))
+
+
+def _planned_start() -> datetime:
+    start = runtime.flow_run.scheduled_start_time
+    # Times from the server are of another class, whose arithmetic is not that of the standard library.
+    return datetime.now(UTC) if start is None else datetime.fromtimestamp(start.timestamp(), UTC)
 
 
 here: ContextVar[Deployed | None] = ContextVar("here", default=None)
 """What the reviewed folder says about the run of this process."""
 
 
-def of_run() -> Deployed | None:
-    """What the reviewed folder says about the present run, or None where nobody deployed it.
+def of_run() -> Deployed:
+    """What the reviewed folder says about the present run; nothing is scheduled where nobody deployed it.
 
     Raises
     ------
@@ -104,23 +113,7 @@ def of_run() -> Deployed | None:
             "Runs of deployments are started by what looks them up in the reviewed folder",
             "Start `blockveil serve`, or `blockveil service worker` for a team's server, and no `prefect worker`",
         )
-    return found
-
-
-def times(cron: str, zone: str, after: datetime, until: datetime) -> Sequence[datetime]:
-    """Times of a schedule from ``after`` to ``until``, both included, in its zone, on the dates that Prefect plans.
-
-    There is one for each civil date of the schedule, and its ``date()`` is the logical date.
-    """
-    # Times from the server are of another class, whose arithmetic is not that of the standard library.
-    start, end = (max(_EARLIEST, datetime.fromtimestamp(time.timestamp(), UTC)) for time in (after, until))
-    # In UTC the clock never changes, so each date comes once. In another zone its time is at most a day off.
-    day, last = start - timedelta(days=2), end + timedelta(days=2)
-    calendar, found = prefect_internals.cron_schedule(cron, "UTC"), list[datetime]()
-    while dates := asyncio.run(calendar.get_dates(_AT_ONCE, start=day, end=last)):
-        found += [wall_clock(each.date(), cron, zone) for each in dates]
-        day = datetime.fromtimestamp(dates[-1].timestamp() + 1, UTC)
-    return [at for at in found if start <= at.astimezone(UTC) <= end]
+    return found or Deployed()
 
 
 def _hours(span: timedelta) -> str:

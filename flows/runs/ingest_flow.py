@@ -8,21 +8,17 @@ import math
 from datetime import date
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from blockveil.flows.runs import artifacts, deployed, logical_date
+from blockveil.flows.runs import artifacts, deployed
 from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
-from blockveil.pipeline.config.deployments_file import NightSection
 from blockveil.pipeline.config.ingest_file import LoadedIngest, load_ingest
 from blockveil.pipeline.data.ingest import ingest_run
 from blockveil.pipeline.data.ingest.arrivals import up_to
 from blockveil.pipeline.data.ingest.source_rows import Source, Tell
-from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan import budgets
-from blockveil.pipeline.plan.planning import Plan
 
 
 @flow(name="ingest", flow_run_name="{config}", persist_result=False, log_prints=False, retries=0)
@@ -66,31 +62,9 @@ def make_store(steps: Steps, name: str, night: date | None) -> str:
 
 
 def _look(loaded: LoadedIngest, night: date | None) -> Source:
-    before = up_to(loaded.config, night, logical_date.of_run())
-    return ingest_run.look(loaded, before=None if before is None else min(before, logical_date.today()))
-
-
-def begin_night(steps: Steps, plan: Plan, ledger: Ledger) -> None:
-    """Bring in the records of a night whose schedule names an ingest, unless an attempt before has charged for it.
-
-    A night that was begun is finished on the records with which it began.
-
-    Raises
-    ------
-    Stopped
-        A step failed: nothing was reserved, and the store is as it was.
-    """
     here = deployed.of_run()
-    night = None if here is None else here.entry
-    if not isinstance(night, NightSection) or night.ingest is None:
-        return
-    name = night.ingest
-    if steps.run("look for a charge", lambda: budgets.has_charge(plan, ledger)):
-        return
-    after = steps.on_failure
-    steps.on_failure = "Nothing was spent. No store was made, and one that grows is as it was."
-    get_run_logger().info("%s", make_store(steps, name, plan.logical_date))
-    steps.on_failure = after
+    before = up_to(loaded.config, night, here.night())
+    return ingest_run.look(loaded, before=None if before is None else min(before, here.today()))
 
 
 def _coarse(tell: Tell) -> Tell:

@@ -14,7 +14,6 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from blockveil.flows.runs import deployed
-from blockveil.flows.runs import logical_date as night
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.base.spelling import UnitType
@@ -100,10 +99,10 @@ def init(
 
 
 def _compose(words: dict[str, Any]) -> FirstRelease:
-    deployed.of_run()
+    here = deployed.of_run()
     source = SourceColumns("records.csv", "csv", pasted(str(words["names"])))
     values = {key: words[key] for key in _AS_GIVEN if words[key] is not None}
-    values |= {"first": words["first"] or night.of_run(), "columns": column_lines(str(words["columns"]))}
+    values |= {"first": words["first"] or here.night(), "columns": column_lines(str(words["columns"]))}
     for key in ("rows_per_unit", "strictness"):
         if words[key] is not None:
             question = next(each for each in interview.DECISIONS if each.key == key)

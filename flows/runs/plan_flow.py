@@ -10,7 +10,6 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from blockveil.flows.runs import artifacts, deployed
-from blockveil.flows.runs import logical_date as night
 from blockveil.flows.runs.release_flow import resolve
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.accuracy.accuracy_page import accuracy_markdown
@@ -53,8 +52,8 @@ def plan(question: WhatIf, budget_of: str | None = None, logical_date: date | No
 
 
 def _plan(asked: WhatIfQuestion) -> Plan:
-    deployed.of_run()
-    made = plan_of(asked.question, asked.logical_date or night.of_run())
+    here = deployed.of_run()
+    made = plan_of(asked.question, asked.logical_date or here.night())
     budget = None if asked.budget_of is None else _budget(made, asked.budget_of)
     rows = summary.describe(made, None if budget is None else price_of(made, budget))
     # At the bound: a guess of the number of records is no parameter of a run.

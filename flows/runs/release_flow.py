@@ -1,25 +1,37 @@
-"""The release flow: a release as a run of Prefect's, of a config's name or of what this process has planned."""
+"""The release flow: a release as a run of Prefect's, of a config's name or of what this process has planned.
+
+A person's approval is asked before anything is read or charged; nothing is held while a run waits for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from typing import Any, Literal, ParamSpec
+from itertools import count
+from typing import Annotated, Any, Literal, ParamSpec
 
-from prefect import Flow, flow, runtime
+from prefect import Flow, flow, get_client, get_run_logger, runtime
 from prefect.client.schemas.objects import State
-from prefect.states import Completed
+from prefect.flow_runs import suspend_flow_run
+from prefect.input import RunInput, read_flow_run_input
+from prefect.input.run_input import keyset_from_base_key
+from prefect.states import Completed, Failed
+from pydantic import Field, StringConstraints
 
-from blockveil.flows.runs import approvals, artifacts, deployed, run_log, turns
+from blockveil.flows.runs import artifacts, deployed, run_log, turns
 from blockveil.flows.runs import overrides as allowed
 from blockveil.flows.runs.conductor import attempt_of, conduct
-from blockveil.flows.runs.ingest_flow import begin_night
-from blockveil.flows.runs.logical_date import of_run as night_of_run
+from blockveil.flows.runs.ingest_flow import make_store
 from blockveil.flows.runs.reviewed import config_file
 from blockveil.flows.runs.steps import Steps, Stopped
+from blockveil.pipeline.base.printable import one_line
 from blockveil.pipeline.config import LoadedConfig, load_config
+from blockveil.pipeline.config.deployments_file import NightSection
 from blockveil.pipeline.data.preview import Looked, look
 from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan import budgets, signed_approval
+from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
 from blockveil.pipeline.plan.begun_plans import plan_begun
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import charged_steps, lineage
@@ -30,6 +42,20 @@ run_log.show(charged_steps.__name__)
 
 Mode = Literal["dry-run", "release"]
 Fields = ParamSpec("Fields")
+
+WAIT_HOURS = 72
+"""How long a run waits for a person; nothing is held meanwhile."""
+
+
+class Approval(RunInput):
+    """The form that resumes a run."""
+
+    decision: Annotated[Literal["approve", "refuse"], Field(description="Whether this release may spend.")]
+    name: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=60, pattern=r"^[^\s].*[^\s]$|^[^\s]$"),
+        Field(description="Who decides. It is kept in the ledger with the charge."),
+    ]
 
 
 def resolve(name: str, overrides: dict[str, str], prefixes: tuple[str, ...]) -> LoadedConfig:
@@ -55,7 +81,7 @@ def resolve(name: str, overrides: dict[str, str], prefixes: tuple[str, ...]) -> 
 def _run_name() -> str:
     given = runtime.flow_run.parameters
     try:
-        day = given["logical_date"] or night_of_run()
+        day = given["logical_date"] or deployed.of_run().night()
     except Exception:  # noqa: BLE001 - a name must not stop a run; the plan fails with the reason
         day = "today"
     return f"{given['release']} {day} ({given['mode']})"
@@ -94,7 +120,9 @@ def release(
             )
         if mode == "dry-run":
             return Completed(message=f"Dry run of {night_id}: nothing was read, charged or released.")
-        return _release(steps, plan, ledger)
+        with _turn(steps, plan, ledger, None) as approver:
+            _bring_in(steps, plan, ledger)
+            return _release(steps, plan, ledger, approver)
     except Stopped as stopped:
         return stopped.state
 
@@ -123,7 +151,8 @@ def release_planned(
         steps = Steps()
         try:
             steps.run("plan", lambda: artifacts.show_plan(plan, ledger, store))
-            return _release(steps, plan, ledger, approver, heard)
+            with _turn(steps, plan, ledger, approver) as decided_by:
+                return _release(steps, plan, ledger, decided_by, heard)
         except Stopped as stopped:
             return stopped.state
 
@@ -135,29 +164,152 @@ def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) ->
     here = deployed.of_run()
     loaded = resolve(name, overrides, allowed.RELEASE if mode == "release" else allowed.DRY_RUN)
     ledger = Ledger(loaded.ledger_url)
-    plan = plan_begun(loaded, day or night_of_run(), ledger)
+    plan = plan_begun(loaded, day or here.night(), ledger)
     # An override may name any place, and what is there must not show to whoever fills in a form.
     elsewhere = any(key.partition(".")[0] == "data" for key in overrides)
     artifacts.show_plan(plan, ledger, None if elsewhere else look(loaded))
-    late = None if here is None or day is not None else here.missed(datetime.now(UTC))
+    late = None if day is not None else here.missed(datetime.now(UTC))
     if mode == "release" and plan.charged:
         late = None  # what an earlier attempt began is finished, however late: it costs nothing more
     return plan, ledger, late
 
 
-def _release(
-    steps: Steps, plan: Plan, ledger: Ledger, given: str | None = None, heard: Tell | None = None
-) -> State[Any]:
-    """Release once a person has approved, where one must, and once it is this run's turn."""
-    approver = approvals.ask(steps, plan, ledger, given)
+@contextmanager
+def _turn(steps: Steps, plan: Plan, ledger: Ledger, given: str | None) -> Iterator[str | None]:
+    """Hold this run's turn, once a person has approved the release where one must; who that was.
+
+    ``given`` is who has approved already, on the command line; None where nobody has.
+    """
+    approver = _ask(steps, plan, ledger, given)
     with turns.of_dataset(steps, plan.config.release.dataset):
         # Others may have spent while this run waited for its turn: what they have left decides.
-        approver = approver or approvals.ask(steps, plan, ledger, given)
-        begin_night(steps, plan, ledger)
-        release_id = plan.release_id
-        tell = artifacts.Teller(release_id, heard=heard)
-        attempt = attempt_of(plan, ledger, str(runtime.flow_run.id), approver, tell, artifacts.show_training)
-        steps.on_failure, steps.abandon = "Nothing was spent.", attempt.abandon
-        message = conduct(attempt, steps.run, lambda made: artifacts.show_report(release_id, made))
-        tell.done()
-        return Completed(message=message)
+        yield approver or _ask(steps, plan, ledger, given)
+
+
+def _bring_in(steps: Steps, plan: Plan, ledger: Ledger) -> None:
+    """Bring in the records of a night whose schedule names an ingest, unless an attempt before has charged for it.
+
+    A night that was begun is finished on the records with which it began.
+    """
+    night = deployed.of_run().entry
+    if not isinstance(night, NightSection) or night.ingest is None:
+        return
+    name = night.ingest
+    if steps.run("look for a charge", lambda: budgets.has_charge(plan, ledger)):
+        return
+    after = steps.on_failure
+    steps.on_failure = "Nothing was spent. No store was made, and one that grows is as it was."
+    get_run_logger().info("%s", make_store(steps, name, plan.logical_date))
+    steps.on_failure = after
+
+
+def _release(steps: Steps, plan: Plan, ledger: Ledger, approver: str | None, heard: Tell | None = None) -> State[Any]:
+    release_id = plan.release_id
+    tell = artifacts.Teller(release_id, heard=heard)
+    attempt = attempt_of(plan, ledger, str(runtime.flow_run.id), approver, tell, artifacts.show_training)
+    steps.on_failure, steps.abandon = "Nothing was spent.", attempt.abandon
+    message = conduct(attempt, steps.run, lambda made: artifacts.show_report(release_id, made))
+    tell.done()
+    return Completed(message=message)
+
+
+def _ask(steps: Steps, plan: Plan, ledger: Ledger, given: str | None) -> str | None:
+    """Let the run go on once a person has approved; who that was, or None where nobody had to.
+
+    The run is suspended: its process ends and nothing is held. When a person resumes it, it starts again, plans
+    again, and an answer counts only for the very plan that was shown.
+    """
+    if plan.config.approval is None:
+        return None
+    question = steps.run("ask for approval", lambda: budgets.approval_needed(plan, ledger))
+    if question is None:
+        return None
+    signed = plan.config.approval.require_signature
+    by = steps.run("look for a signature", lambda: _signer(plan, ledger, question)) if signed else given
+    if by is not None:
+        return by
+    if runtime.deployment.id is None:
+        remedy = signed_approval.remedy(plan) if signed else "Give --approve NAME"
+        raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", remedy))
+    get_run_logger().warning("%s Waiting for up to %d hours.", question.text, WAIT_HOURS)
+    answer: Any = None
+    failure: str | None = None
+    try:
+        key, _ = _asked(question)
+        answer = suspend_flow_run(
+            wait_for_input=Approval.with_initial_data(description=question.text),
+            timeout=WAIT_HOURS * 3600,
+            key=key,
+        )
+    except Exception as error:  # noqa: BLE001 - it quotes what somebody may have written to the server
+        failure = type(error).__name__
+    if failure is not None:
+        raise Stopped(_refused(*_unusable(failure)))
+    decided_by = one_line(answer.name)
+    get_run_logger().info("%s: decision %r by %r", plan.release_id, answer.decision, decided_by)
+    if answer.decision != "approve":
+        raise Stopped(_refused(*_by_a_person(plan, answer)))
+    if signed:  # whoever resumes the run has the shared password alone
+        return steps.run("look for a signature", lambda: _found(plan, ledger, question))
+    return decided_by
+
+
+def _signer(plan: Plan, ledger: Ledger, question: ApprovalRequest) -> str | None:
+    """Name of the officer who has signed already, or None; a signature does not outdo a refusal of this run."""
+    answer = _answered(question)
+    if answer is not None and answer.decision != "approve":
+        raise NotApproved.because(*_by_a_person(plan, answer))
+    try:
+        return _found(plan, ledger, question)
+    except NotApproved:
+        return None
+
+
+def _found(plan: Plan, ledger: Ledger, question: ApprovalRequest) -> str:
+    return signed_approval.found(plan, ledger, question).name
+
+
+def _asked(question: ApprovalRequest) -> tuple[str, Any]:
+    """Name under which this run asks, and what a person has entered for it, if anything.
+
+    A question whose answer never came, as that of a run that was taken for dead, is asked anew under another name: the
+    server asks under each only once.
+    """
+    used = _used_names()
+    for number in count(1):
+        key = question.key if number == 1 else f"{question.key}-{number}"
+        entered: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{key}")["response"])
+        if entered or key not in used:
+            break
+    return key, entered
+
+
+def _used_names() -> Collection[str]:
+    """Names under which this run has asked already."""
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(runtime.flow_run.id).empirical_policy.pause_keys or ()
+
+
+def _answered(question: ApprovalRequest) -> Approval | None:
+    """What a person has entered on the page of this run, if it has waited for that already."""
+    try:
+        _, entered = _asked(question)
+        return Approval(**entered) if entered else None
+    except (TypeError, ValueError) as error:
+        why = type(error).__name__
+    raise NotApproved.because(*_unusable(why))
+
+
+def _unusable(why: str) -> tuple[str, str]:
+    return f"The server has no decision for this run that can be read ({why})", "Run it again to ask anew"
+
+
+def _by_a_person(plan: Plan, answer: Approval) -> tuple[str, str]:
+    return f"{plan.release_id} was refused by {one_line(answer.name)}", "Run it again to ask anew"
+
+
+def _refused(what: str, remedy: str) -> Any:
+    error = NotApproved.because(what, remedy)
+    text = f"{error} Nothing was read, charged or released."
+    get_run_logger().error(text)
+    return Failed(name="NotApproved", message=text, data=error)

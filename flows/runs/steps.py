@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -99,6 +100,7 @@ FAILURES = (
 """Names of all states in which a run has failed."""
 
 
+@dataclass
 class Steps:
     """Runs the steps of one run.
 
@@ -110,9 +112,8 @@ class Steps:
         Gives an unused reservation back; whether it could, or None where there is no reservation.
     """
 
-    def __init__(self) -> None:
-        self.on_failure = "Nothing was read, charged or released."
-        self.abandon: Callable[[str], bool | None] = lambda reason: None
+    on_failure: str = "Nothing was read, charged or released."
+    abandon: Callable[[str], bool | None] = lambda reason: None
 
     def run(self, name: str, work: Callable[[], Result], retries: int = 0) -> Result:
         """Run one step as a task; only lost computations, and reading from a store that is away, are tried again.
@@ -182,8 +183,10 @@ def known(error: Exception) -> BlockveilError:
     """An error as a person may see it: an unexpected one is hidden behind its kind and a number."""
     if isinstance(error, BlockveilError):
         return error
-    if isinstance(error, OSError) and durable.kind_of(error).passes:
-        return durable.store_error(error, "A file cannot be used", "what the run reads and writes")
+    if isinstance(error, OSError):
+        failure = durable.store_error(error, "A file cannot be used", "what the run reads and writes")
+        if failure.passes:
+            return failure
     shown = UnexpectedError(type(error).__name__, secrets.token_hex(4))
     private_log.keep(error, shown.error_id)
     return shown

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from blockveil.engine.mechanisms.catalogue import ENTRIES
 from blockveil.flows.runs import deployed, overrides
-from blockveil.flows.runs import logical_date as night
 from blockveil.flows.runs.release_flow import resolve
 from blockveil.flows.runs.steps import Steps, Stopped
 from blockveil.pipeline.plan.planning import make_plan
@@ -42,12 +41,12 @@ def study(config: str, epsilons: Epsilons = [0.1, 0.5, 1.0, 2.0]) -> State[Any]:
 
 
 def _compare(name: str, epsilons: list[float]) -> str:
-    deployed.of_run()
+    here = deployed.of_run()
     errors: dict[str, dict[str, str]] = {}
     best = []
     for epsilon in epsilons:
         asked = {"mechanism": '{kind = "auto", minimise = "total"}', "privacy.epsilon": repr(float(epsilon))}
-        plan = make_plan(resolve(name, asked, overrides.DRY_RUN), night.of_run())
+        plan = make_plan(resolve(name, asked, overrides.DRY_RUN), here.night())
         for row in plan.compared:
             key = ", ".join([row.mechanism, *(f"{what} {value}" for what, value in row.parameters.items())])
             shown = "does not apply" if row.error is None else f"{row.error:.4g}"

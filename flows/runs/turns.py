@@ -93,7 +93,7 @@ def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
     Stopped
         Another run kept it for too long.
     """
-    if temporary.is_temporary():
+    if temporary.is_temporary.get():
         # A temporary server serves this run alone, and forgets leases: a killed run's turn would never end.
         yield
         return

@@ -30,8 +30,8 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 
+from blockveil.flows.base.prefect_internals import times
 from blockveil.flows.runs import turns
-from blockveil.flows.runs.deployed import times
 from blockveil.flows.runs.verify_flow import DAMAGED
 from blockveil.flows.service import automations, revival
 from blockveil.flows.service.pages import pages, shown_deployments

@@ -25,7 +25,8 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 
-from blockveil.flows.runs.deployed import MARK, times
+from blockveil.flows.base.prefect_internals import times
+from blockveil.flows.runs.deployed import MARK
 from blockveil.flows.service import deployments, revival
 from blockveil.flows.service.alarms import Alarms
 from blockveil.flows.service.pages import pages, shown_deployments

@@ -8,11 +8,11 @@ from blockveil.pipeline.accuracy.accuracy_page import errors_markdown
 from blockveil.pipeline.accuracy.assessing import assess
 from blockveil.pipeline.accuracy.population import Population, Supposed
 from blockveil.pipeline.data.preview import Looked
-from blockveil.pipeline.plan import summary
+from blockveil.pipeline.ledger import Ledger
+from blockveil.pipeline.plan import budgets, summary
 from blockveil.pipeline.plan.balance import Rows
 from blockveil.pipeline.plan.mechanisms_compared import compared_rows
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.plan.price import Price
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,13 @@ class PlanPage:
     in_clear: bool
 
 
-def plan_page(plan: Plan, price: Price | None, store: Looked | None) -> PlanPage:
+def plan_page(plan: Plan, ledger: Ledger, store: Looked | None) -> PlanPage:
     """What a run's page says of a plan.
 
     Parameters
     ----------
-    plan
-        The plan.
-    price
-        What it takes of its budget; None where nobody has granted one.
+    plan, ledger
+        The plan, and the ledger that would pay.
     store
         What the store says of its records; None where it was not looked at.
     """
@@ -53,5 +51,5 @@ def plan_page(plan: Plan, price: Price | None, store: Looked | None) -> PlanPage
         accuracy = errors_markdown(assess(plan, Population.of(plan, Supposed())))
     except Exception as error:  # noqa: BLE001 - what is shown must not decide what is released
         accuracy = f"How exact its numbers will be is not known ({type(error).__name__})."
-    rows, compared = summary.describe(plan, price, store=store), compared_rows(plan.compared, plan.least)
-    return PlanPage(rows, accuracy, compared, plan.config.in_clear)
+    rows = summary.describe(plan, budgets.price(plan, ledger), store=store)
+    return PlanPage(rows, accuracy, compared_rows(plan.compared, plan.least), plan.config.in_clear)

@@ -59,7 +59,7 @@ class Attempt:
         hear: Hear = unheard,
     ) -> None:
         self.plan, self.books = plan, Books(plan.loaded, ledger)
-        self._name, self._compute, self._tell, self._hear = name, compute, tell, hear
+        self._name, self._compute, self.tell, self._hear = name, compute, tell, hear
         self._reservation: Reservation | None = None
         self._staged: Staged | None = None
         self._published: Published | None = None
@@ -68,11 +68,11 @@ class Attempt:
 
     def reserve(self) -> None:
         """Hold the budget; as :func:`.charged_steps.reserve`."""
-        self._tell("reserving the budget", None)
+        self.tell("reserving the budget", None)
         self._reservation = charged_steps.reserve(self.plan, self.books, self._name)
         self._published = self._reservation.published
         if self._reservation.resumed:
-            self._tell(self._reservation.resumed, None)
+            self.tell(self._reservation.resumed, None)
 
     def is_unpublished(self) -> bool:
         """Whether neither this attempt nor an earlier one has published the release."""
@@ -84,24 +84,24 @@ class Attempt:
 
     def measure(self) -> None:
         """Compute, commit, draw and stage; as :func:`.charged_steps.measure`. May be tried again."""
-        self._tell("starting workers", None)
+        self.tell("starting workers", None)
         with self._compute() as compute:
             self._staged = charged_steps.measure(
-                self.plan, self.books, _reached(self._reservation), compute, self._tell, self._hear
+                self.plan, self.books, _reached(self._reservation), compute, self.tell, self._hear
             )
 
     def publish(self) -> None:
         """Make the release visible; as :func:`.charged_steps.publish`."""
-        self._tell("publishing", None)
+        self.tell("publishing", None)
         self._published = charged_steps.publish(self.plan, _reached(self._staged))
 
     def upload(self) -> None:
         """Send what this or an earlier attempt published; as :func:`.uploading.send`. May be tried again."""
-        uploading.send(self.plan.loaded, _reached(self._published), self._tell)
+        uploading.send(self.plan.loaded, _reached(self._published), self.tell)
 
     def seal(self) -> None:
         """Mark the charge of what this or an earlier attempt published as released; as :func:`.charged_steps.seal`."""
-        self._tell("sealing", None)
+        self.tell("sealing", None)
         self._outcome = charged_steps.seal(self.books, _reached(self._reservation), _reached(self._published))
         self._settled = True
 
@@ -109,10 +109,6 @@ class Attempt:
     def outcome(self) -> Outcome:
         """The finished release."""
         return _reached(self._outcome)
-
-    def tell(self, stage: str) -> None:
-        """Say what is done with the finished release."""
-        self._tell(stage, None)
 
     def abandon(self, reason: str) -> bool | None:
         """Give the budget back if nothing was drawn.

@@ -6,7 +6,7 @@ Everything is computed from published values and public parameters, in memory th
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from blockveil.pipeline.report import (
 from blockveil.pipeline.report.burndown import UNKNOWN, Balance
 from blockveil.pipeline.report.comparison import Comparison, compare
 from blockveil.pipeline.report.facts import Rows
-from blockveil.pipeline.report.report_sections import ReportSection
+from blockveil.pipeline.report.report_sections import ReportSection, every
 
 __all__ = ["Report", "error_lines", "make_report", "report_path", "write_comparison", "write_report"]
 
@@ -64,6 +64,11 @@ class Report:
     summary: str
     model: str
     drift: str | None
+
+    def answers(self) -> Iterator[tuple[str, str, str]]:
+        """Key, title and Markdown of each section that answers a question."""
+        named = (each for each in every(self.sections) if each.key)
+        return ((each.key, each.title, markdown.text_of(each)) for each in named if each.title)
 
 
 def report_path(release: Location) -> Path:

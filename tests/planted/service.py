@@ -97,7 +97,7 @@ MUTANTS = (
         "tests/flows/runs/test_night_with_ingest.py",
         (
             "test_each_night_brings_in_what_arrived_and_releases_it_in_one_run",
-            "blockveil.flows.runs.ingest_flow:begin_night",
+            "blockveil.flows.runs.release_flow:_bring_in",
             "not isinstance(night, NightSection) or night.ingest is None",
             "True",
         ),
@@ -106,7 +106,7 @@ MUTANTS = (
         "tests/flows/runs/test_signed_approvals.py",
         (
             "test_a_name_in_the_browser_or_on_the_command_line_is_no_signature",
-            "blockveil.flows.runs.approvals:ask",
+            "blockveil.flows.runs.release_flow:_ask",
             "if signed:  # whoever",
             "if False:  # whoever",
         ),

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from prefect.client.schemas.objects import StateType
 
-from blockveil.flows.runs.deployed import times
+from blockveil.flows.base.prefect_internals import times
 
 DEPLOYMENT = UUID(int=1)
 CRON = "30 2 * * *"

@@ -7,7 +7,7 @@ import pytest
 from prefect.input import keyset_from_paused_state
 from prefect.states import Suspended
 
-from blockveil.flows.runs import approvals
+from blockveil.flows.runs import release_flow
 from blockveil.flows.runs.steps import Stopped
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
@@ -27,14 +27,14 @@ def waiting(asked, monkeypatch):
         answer.asked += 1
         return answer
 
-    monkeypatch.setattr(approvals, "suspend_flow_run", suspend)
-    monkeypatch.setattr(approvals, "read_flow_run_input", lambda key: None)
-    monkeypatch.setattr(approvals, "_used_names", tuple)
-    monkeypatch.setattr(approvals, "get_run_logger", lambda: logging.getLogger("test"))
-    monkeypatch.setattr(approvals, "runtime", SimpleNamespace(deployment=SimpleNamespace(id="one")))
+    monkeypatch.setattr(release_flow, "suspend_flow_run", suspend)
+    monkeypatch.setattr(release_flow, "read_flow_run_input", lambda key: None)
+    monkeypatch.setattr(release_flow, "_used_names", tuple)
+    monkeypatch.setattr(release_flow, "get_run_logger", lambda: logging.getLogger("test"))
+    monkeypatch.setattr(release_flow, "runtime", SimpleNamespace(deployment=SimpleNamespace(id="one")))
     steps = SimpleNamespace(run=lambda name, work: work())
     ledger = Ledger(loaded.ledger_url)
-    return loaded, key, answer, lambda given=None: approvals.ask(steps, make_plan(loaded, NIGHT), ledger, given)
+    return loaded, key, answer, lambda given=None: release_flow._ask(steps, make_plan(loaded, NIGHT), ledger, given)
 
 
 def test_a_name_in_the_browser_or_on_the_command_line_is_no_signature(waiting):
@@ -53,9 +53,9 @@ def test_a_signature_that_is_there_asks_nobody_and_one_that_comes_lets_the_run_g
         answer.name = "somebody"
         return answer
 
-    monkeypatch.setattr(approvals, "suspend_flow_run", signed_meanwhile)
+    monkeypatch.setattr(release_flow, "suspend_flow_run", signed_meanwhile)
     assert ask() == "A. Officer"
-    monkeypatch.setattr(approvals, "suspend_flow_run", lambda **_: pytest.fail("it asks"))
+    monkeypatch.setattr(release_flow, "suspend_flow_run", lambda **_: pytest.fail("it asks"))
     assert ask() == "A. Officer"
 
 
@@ -71,7 +71,7 @@ def test_a_refusal_in_the_browser_ends_a_run_that_an_officer_signed_meanwhile(wa
     loaded, key, _, ask = waiting
     approve(loaded, key)
     said = {"decision": "refuse", "name": "B. Clerk"}
-    monkeypatch.setattr(approvals, "read_flow_run_input", lambda name: said if name.endswith("-response") else None)
+    monkeypatch.setattr(release_flow, "read_flow_run_input", lambda name: said if name.endswith("-response") else None)
     with pytest.raises(NotApproved, match="was refused by B"):
         ask()
     said["decision"] = "approve"
@@ -80,15 +80,15 @@ def test_a_refusal_in_the_browser_ends_a_run_that_an_officer_signed_meanwhile(wa
 
 def test_the_answer_is_looked_for_where_prefect_keeps_it(monkeypatch):
     state, asked_for = Suspended(pause_key="approve-1"), []
-    monkeypatch.setattr(approvals, "_used_names", tuple)
-    monkeypatch.setattr(approvals, "read_flow_run_input", asked_for.append)
-    approvals._answered(ApprovalRequest("approve-1", ""))
+    monkeypatch.setattr(release_flow, "_used_names", tuple)
+    monkeypatch.setattr(release_flow, "read_flow_run_input", asked_for.append)
+    release_flow._answered(ApprovalRequest("approve-1", ""))
     assert asked_for == [keyset_from_paused_state(state)["response"]]
 
 
 def test_a_run_that_cannot_wait_says_how_to_sign(waiting, monkeypatch):
     _, _, _, ask = waiting
-    monkeypatch.setattr(approvals, "runtime", SimpleNamespace(deployment=SimpleNamespace(id=None)))
+    monkeypatch.setattr(release_flow, "runtime", SimpleNamespace(deployment=SimpleNamespace(id=None)))
     with pytest.raises(Stopped) as refused:
         ask()
     assert "blockveil ledger approve" in refused.value.state.message

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 from prefect.states import AwaitingRetry, Crashed
 
-from blockveil.flows.runs import approvals
+from blockveil.flows.runs import release_flow
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan import budgets
 from blockveil.pipeline.plan.approval import ApprovalRequest, NotApproved
@@ -26,7 +26,7 @@ def key_of(found, night=NIGHT):
     """Under which name the server keeps the answer to a night's question."""
     plan, books = support.opened(make_plan(found.configs["people"], night))
     question = budgets.approval_needed(plan, books.ledger)
-    return approvals.keyset_from_base_key(f"suspended-{question.key}")["response"]
+    return release_flow.keyset_from_base_key(f"suspended-{question.key}")["response"]
 
 
 def asked_for(night=NIGHT):
@@ -134,6 +134,6 @@ def test_whoever_has_the_password_can_answer_before_anybody_is_asked(site):
 
 @pytest.mark.parametrize("text", ["approve", "[1, 2]", json.dumps({"decision": "refuse"})])
 def test_garbage_beside_a_signature_ends_the_run_in_words_too(monkeypatch, text):
-    monkeypatch.setattr(approvals, "_asked", lambda _: ("approve-1", json.loads(text)))
+    monkeypatch.setattr(release_flow, "_asked", lambda _: ("approve-1", json.loads(text)))
     with pytest.raises(NotApproved, match="no decision"):
-        approvals._answered(ApprovalRequest("approve-1", ""))
+        release_flow._answered(ApprovalRequest("approve-1", ""))

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from blockveil.engine.guarantees.guarantee import Loss
-from blockveil.flows.runs.deployed import times
+from blockveil.flows.base.prefect_internals import times
 from blockveil.pipeline.base.errors import BudgetExhausted, ConfigError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.config.cadence import Cadence, CalendarDays, cadence_of
