@@ -13,7 +13,7 @@ from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
 from blockveil.flows import cli
-from blockveil.flows.runs import artifacts, logical_date
+from blockveil.flows.runs import artifacts, deployed
 from blockveil.flows.runs.ingest_flow import ingest_dataset
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.pipeline.data.ingest import ingest_staging, readers
@@ -106,8 +106,8 @@ def test_the_flow_makes_the_store_and_prefect_sees_no_value(source, monkeypatch,
 @pytest.mark.usefixtures("prefect")
 def test_the_flow_reads_the_dates_of_a_table_that_are_over_in_the_night_of_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv(CONFIG_ROOT, str(tmp_path))
-    monkeypatch.setattr(logical_date, "of_run", lambda: nights[-1])
-    monkeypatch.setattr(logical_date, "today", lambda: todays[-1])
+    monkeypatch.setattr(deployed.Deployed, "night", lambda _: nights[-1])
+    monkeypatch.setattr(deployed.Deployed, "today", lambda _: todays[-1])
     database = Database("sqlite", tmp_path)
     database.execute(
         "CREATE TABLE visits (person INTEGER, stay INTEGER, day TEXT)",
