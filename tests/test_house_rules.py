@@ -153,6 +153,7 @@ PARTS = {
     "question",
     "accuracy",
     "unit_rows",
+    "release_checks",
     "post_processing",
     "learning",
     "preview",

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from blockveil.pipeline.verification.moved_strategies import Arrays, columns_of, product
+from blockveil.pipeline.verification.stated_noise import replaces
 from blockveil.pipeline.verification.stated_numbers import Moved, bins_by_digits, least_size, sizes, stated_count
 
 Axes = Sequence[int]
@@ -48,7 +49,7 @@ _MOST_PRODUCTS = 2**18
 """Most products that all pairs of records may need, for sets of axes."""
 
 
-def cells(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bool) -> Moved:
+def cells(stated: Mapping[str, Any], arrays: Arrays, power: int) -> Moved:
     """Of counts in the cells of a grid, or of sums of blocks of them.
 
     Parameters
@@ -59,8 +60,6 @@ def cells(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bo
         Arrays of the release, of which those of a strategy are read.
     power
         2 for the L2 norm, 1 for the L1 norm.
-    replaced
-        Whether a record is replaced; else it is added or removed.
 
     Raises
     ------
@@ -73,31 +72,31 @@ def cells(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bo
     if list(mechanism["cells"]) != grid:
         raise ValueError("cells")
     if "strategy" in mechanism:
-        return _measured(grid, mechanism, arrays, power, replaced)
+        return _measured(grid, mechanism, arrays, power, replaces(stated))
     rows, columns = (_two_least(mechanism, key, other, math.prod(grid)) for key, other in (_SIDES, _SIDES[::-1]))
     products = sorted(row * column for row in rows for column in columns)
     # The other cell of a grid of one is no cell: the record is not counted.
-    chosen = products[: 2 if replaced and math.prod(grid) > 1 else 1]
+    chosen = products[: 2 if replaces(stated) and math.prod(grid) > 1 else 1]
     most = [products[0]] * len(chosen)
     return Moved(_added(chosen, power), _added(most, power))
 
 
-def bins(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bool) -> Moved:
+def bins(stated: Mapping[str, Any], arrays: Arrays, power: int) -> Moved:
     """Of a histogram of each column, each with a bin beyond either end; parameters and errors as :func:`cells`."""
     if "strategy" in stated["mechanism"]:
         if power != 2:
             raise KeyError("strategy")
-        return _histograms(stated["query"], stated["mechanism"], replaced)
+        return _histograms(stated["query"], stated["mechanism"], replaces(stated))
     columns = len(_sizes_of_histograms(stated["query"]))
     rows, along = sizes(stated["mechanism"], "row_spread", columns), stated["mechanism"]["column_spread"]
     along = sizes(stated["mechanism"], "column_spread", len(along) if isinstance(along, list) else 1)
-    moved = [size for size in rows for _ in range(2 if replaced else 1)]
+    moved = [size for size in rows for _ in range(2 if replaces(stated) else 1)]
     return Moved(
         _added([size * max(along) for size in moved], power), _added([size * min(along) for size in moved], power)
     )
 
 
-def tables(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: bool) -> Moved:
+def tables(stated: Mapping[str, Any], arrays: Arrays, power: int) -> Moved:
     """Of marginal tables, or of what they are made of; parameters and errors as :func:`cells`."""
     query, mechanism = stated["query"], stated["mechanism"]
     along, asked = [_cells_along(axis) for axis in query["axes"]], [tuple(table) for table in mechanism["tables"]]
@@ -106,7 +105,7 @@ def tables(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: b
     if "strategy" in mechanism:
         if power != 2:
             raise KeyError("strategy")
-        return _residuals(along, asked, mechanism, arrays, replaced)
+        return _residuals(along, asked, mechanism, arrays, replaces(stated))
     counts = [math.prod(along[axis] for axis in table) for table in asked]
     by_cell = mechanism["column_spread"]
     by_cell = sizes(mechanism, "column_spread", sum(counts)) if isinstance(by_cell, list) else None
@@ -114,8 +113,8 @@ def tables(stated: Mapping[str, Any], arrays: Arrays, power: int, *, replaced: b
     least, most = [], []
     for count in counts:
         own = [least_size(mechanism, "column_spread")] if by_cell is None else by_cell[start : start + count]
-        least += [whole * max(own)] * (2 if replaced else 1)
-        most += [whole * min(own)] * (2 if replaced else 1)
+        least += [whole * max(own)] * (2 if replaces(stated) else 1)
+        most += [whole * min(own)] * (2 if replaces(stated) else 1)
         start += count
     return Moved(_added(least, power), _added(most, power))
 

@@ -1,0 +1,52 @@
+"""Whether a release of records is what it states: how far one record moves it, and each with its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from blockveil.pipeline.verification.checked_arrays import DEVIATION, slabs
+from blockveil.pipeline.verification.moved_sums import largest_entry
+from blockveil.pipeline.verification.released_arrays import ULP, ArrayCheck, way_back
+from blockveil.pipeline.verification.stated_grid import same
+from blockveil.pipeline.verification.stated_noise import StatedLaw, replaces, stated_law
+from blockveil.pipeline.verification.stated_numbers import Moved, weights
+from blockveil.pipeline.verification.stated_sensitivity import moved_sums_of, stated_sums
+
+
+def _arrays(check: ArrayCheck) -> None:
+    """Of records with noise each."""
+    geometry = check.query["geometry"]
+    if check.mixed("rows"):
+        return
+    origin, scale = way_back(geometry)
+    check.names("feature", geometry)
+    grid = check.grid((1, scale.size))
+    value, deviation = check.stored("rows", 2), check.stored(f"rows{DEVIATION}", 2)
+    low, high = (each[0] * scale for each in grid.steps(slice(0, 1), slice(None)))
+    expected = [each[0] * scale for each in grid.deviations(slice(0, 1), slice(None))]
+    for part in slabs(value.shape):
+        found = np.asarray(value[part], np.float64)
+        error = ULP * (np.abs(found) + np.abs(origin))
+        check.on_grid("rows", found - origin, (low, high), error)
+        check.require(f"rows{DEVIATION}", same(deviation[part], *expected))
+
+
+def _moved(stated: Mapping[str, Any], arrays: Mapping[str, Any], power: int) -> Moved:
+    if not replaces(stated):
+        raise ValueError("neighbours")  # the number of rows would be private, and is shown
+    if stated_law(stated["mechanism"]) is not StatedLaw.LARGEST:
+        return moved_sums_of(stated, power, counted=False)
+    shape, spread = stated_sums(stated, counted=False)
+    if not shape.high:
+        raise ValueError("grid")
+    return largest_entry(shape, weights(spread, 1))
+
+
+RELEASE_CHECKS = {
+    "moved": _moved,
+    "arrays": _arrays,
+    "laws": (StatedLaw.GAUSSIAN, StatedLaw.LAPLACE, StatedLaw.LARGEST),
+}
