@@ -34,7 +34,7 @@ def accuracy_html(plan: Plan, rows: Rows, found: GoodEnough) -> str:
         *_preview(found),
         ReportSection(title="The plan", lines=rows),
     ]
-    return document(heading, sections)
+    return document([heading, *sections])
 
 
 def _accuracy(rows: Rows) -> ReportSection:

@@ -155,7 +155,7 @@ def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Repo
     content = text_of(machine_readable.content(found, budget, opened.name, sections))
     lines = [*facts.error_lines(found), *facts.spectrum_lines(found)]
     summary = markdown.summary(found, [*lines, *budget], str(opened.path), str(path))
-    text, model = markup.document(sections[0], sections[1:]), training_curve.trained(found)
+    text, model = markup.document(sections), training_curve.trained(found)
     report = Report(path, data, sections, lines, summary, model, found.drift)
     save(data, content)
     save(path, text)
@@ -203,7 +203,7 @@ def write_comparison(release: Location, earlier: Location, output: Path | None =
     path = output or _beside(opened.path).with_name(f"{_stem(opened)}.against-{_stem(before)}.html")
     data = path.with_suffix(".json")
     _check_places(path, data)
-    save(path, comparison_page.html(found))
+    save(path, markup.document(comparison_page.page_sections(found)))
     save(data, text_of(comparison_page.content(found)))
     return found, path, data
 

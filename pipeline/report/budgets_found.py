@@ -1,38 +1,26 @@
-"""Budgets that configs name, and how many nights each of their releases has left: public facts of the ledgers alone."""
+"""Budgets that configs name, what each has paid, and how long it lasts: public facts of the ledgers alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from operator import itemgetter
 
 from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.ledger import BudgetStatus, Entry, Ledger
+from blockveil.pipeline.ledger.entries import State
+from blockveil.pipeline.ledger.statement import Line, statement
+from blockveil.pipeline.plan.balance import budget_lines, share_text
 from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.report.burndown import Balance
-from blockveil.pipeline.report.paid_nights import Paid, paid_nights
+from blockveil.pipeline.report.facts import Rows
 
-
-@dataclass(frozen=True)
-class NightsAhead:
-    """How long a budget lasts for one release.
-
-    Attributes
-    ----------
-    release
-        ``dataset/name``.
-    words
-        In words.
-    nights
-        How many more fit; None where that is not how it is paid.
-    """
-
-    release: str
-    words: str
-    nights: int | None
+Paid = Mapping[tuple[str, str], Rows]
+"""Releases of ledgers by ``dataset/name/date`` and SHA-256 of their content: what each was charged, what its budget has
+left and how many more nights fit."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +36,7 @@ class FoundBudget:
     problem
         Why there is no balance, or an empty text.
     ahead
-        Nights left of each release that it pays.
-    numbers
-        The budget in numbers.
+        ``dataset/name`` of each release that it pays, and how long it lasts for that.
     paid
         Releases that it has paid.
     """
@@ -58,13 +44,12 @@ class FoundBudget:
     account: str
     balance: Balance | None
     problem: str
-    ahead: tuple[NightsAhead, ...]
-    numbers: dict[str, Any]
+    ahead: Rows = ()
     paid: Paid = field(default_factory=dict)
 
 
 def look_at_budgets(configs: Iterable[LoadedConfig], today: date) -> tuple[FoundBudget, ...]:
-    """Budgets of configs, each once, in the order of their names."""
+    """Budgets of configs, each once, in the order of their names; nights are counted from ``today`` on."""
     # An address may hold a password: it tells budgets apart here, and is shown nowhere.
     grouped: dict[tuple[str, str], list[LoadedConfig]] = {}
     for loaded in configs:
@@ -73,32 +58,28 @@ def look_at_budgets(configs: Iterable[LoadedConfig], today: date) -> tuple[Found
         except BlockveilError:
             address = ""
         grouped.setdefault((loaded.config.release.account, address), []).append(loaded)
-    return tuple(_look(account, url, group, today) for (account, url), group in sorted(grouped.items(), key=_first))
-
-
-def _first(item: tuple[tuple[str, str], list[LoadedConfig]]) -> tuple[str, str]:
-    return item[0]
+    return tuple(_look(*names, group, today) for names, group in sorted(grouped.items(), key=itemgetter(0)))
 
 
 def _look(account: str, url: str, configs: list[LoadedConfig], today: date) -> FoundBudget:
     if not url:
-        return FoundBudget(account, None, "Its ledger cannot be found.", (), {})
+        return FoundBudget(account, None, "Its ledger cannot be found.")
     try:
         ledger = Ledger(url)
         if not ledger.exists() or account not in ledger.datasets():
-            return FoundBudget(account, None, "Nobody has granted it yet.", (), {})
+            return FoundBudget(account, None, "Nobody has granted it yet.")
         status, history = ledger.budget(account), ledger.history(account)
         plans = [plan for loaded in configs if (plan := _plan(loaded, today)) is not None]
         if not plans:
-            return FoundBudget(account, None, "None of its configs can be planned.", (), {})
+            return FoundBudget(account, None, "None of its configs can be planned.")
         balance = Balance.of(ledger, plans[0], status)
     except BlockveilError as error:
-        return FoundBudget(account, None, f"Its ledger cannot be read ({type(error).__name__}).", (), {})
+        return FoundBudget(account, None, f"Its ledger cannot be read ({type(error).__name__}).")
     # How often a release still fits is stated with each release below.
     rows = [row for row in balance.rows if row[0] != "Nights left"]
-    ahead = tuple(_ahead(plan, status, history, today) for plan in plans)
-    shown, paid = Balance(rows, balance.together, balance.spent), paid_nights(history, status, plans)
-    return FoundBudget(account, shown, "", ahead, _numbers(status), paid)
+    ahead = [(_owner(plan), _ahead(plan, status, history, today)) for plan in plans]
+    shown = Balance(rows, balance.together, balance.spent)
+    return FoundBudget(account, shown, "", ahead, paid_nights(history, status, plans))
 
 
 def _plan(loaded: LoadedConfig, today: date) -> Plan | None:
@@ -108,23 +89,52 @@ def _plan(loaded: LoadedConfig, today: date) -> Plan | None:
         return None
 
 
-def _ahead(plan: Plan, status: BudgetStatus, history: list[Entry], today: date) -> NightsAhead:
-    release = f"{plan.config.release.dataset}/{plan.config.release.name}"
+def _owner(plan: Plan) -> str:
+    return f"{plan.config.release.dataset}/{plan.config.release.name}"
+
+
+def _ahead(plan: Plan, status: BudgetStatus, history: list[Entry], today: date) -> str:
     if plan.series is not None:
-        return NightsAhead(release, "One charge pays for all of its nights.", None)
+        return "One charge pays for all of its nights."
     if plan.new_part is not None:
         left = status.nights_left(plan.charge, plan.new_part)
-        return NightsAhead(release, f"{left} more of each part of the records that has none yet", left)
+        return f"{left} more of each part of the records that has none yet"
     found = forecast(status, history, [plan], today, None)
     until = "" if found.lasts_until is None else f", {found.often} until {found.lasts_until}"
-    return NightsAhead(release, f"{found.nights_left} more like this{until}", found.nights_left)
+    return f"{found.nights_left} more like this{until}"
 
 
-def _numbers(status: BudgetStatus) -> dict[str, Any]:
-    return {
-        "epsilon": status.epsilon,
-        "delta": status.delta,
-        "spent_share": status.used,
-        "spent_epsilon": status.spent_epsilon,
-        "releases": status.charges,
-    }
+def paid_nights(history: Sequence[Entry], status: BudgetStatus, plans: Sequence[Plan]) -> Paid:
+    """Releases that the entries of one budget call released.
+
+    Parameters
+    ----------
+    history
+        Entries of the budget, in order.
+    status
+        The budget now.
+    plans
+        Plans of releases that it pays; for these it is stated how many more nights fit.
+    """
+    contents = {each.charge_id: str(each.payload["output_digest"]) for each in history if each.kind == State.RELEASED}
+    charges = {each.sequence: each.charge_id for each in history}
+    left = {_owner(plan): _left(status, plan) for plan in plans}
+    others, found = budget_lines(status), {}
+    for line in statement(history):
+        content = contents.get(charges[line.sequence])
+        if line.kind == State.RESERVED and line.release_id is not None and content is not None:
+            rows = left.get(line.release_id.rpartition("/")[0], others)
+            found[line.release_id, content] = [("Charged", _charged(line)), *rows]
+    return found
+
+
+def _left(status: BudgetStatus, plan: Plan) -> list[tuple[str, str]]:
+    rows = budget_lines(status, plan.charge_of_a_night, plan.new_part)
+    return rows if plan.series is None else [*rows, ("Nights left", "one charge pays for all nights of this series")]
+
+
+def _charged(line: Line) -> str:
+    if line.cost_share is None or line.delta is None:
+        return "nothing: an earlier night that shares its charge has paid for it"
+    alone = "" if line.cost is None else f"; alone it is epsilon {line.cost:.4g} at delta {line.delta:g}"
+    return f"{share_text(line.cost_share)} of the budget{alone}"

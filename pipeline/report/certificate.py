@@ -85,7 +85,7 @@ def of_release(release: Certified, account: Account | None, proof: Proof | None)
         ),
         _how([proof] if proof is not None else []),
     ]
-    return document(heading, sections)
+    return document([heading, *sections])
 
 
 def of_period(account: Account, paid: Sequence[Paid], releases: Mapping[str, Certified], days: str) -> str:
@@ -123,7 +123,7 @@ def of_period(account: Account, paid: Sequence[Paid], releases: Mapping[str, Cer
         _agreed(account, None),
         _how([]),
     ]
-    return document(heading, sections)
+    return document([heading, *sections])
 
 
 def _row(paid: Paid, release: Certified | None) -> dict[str, str]:

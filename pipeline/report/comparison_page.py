@@ -8,10 +8,9 @@ from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.comparison import Change, Comparison
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.machine_readable import VERSION, plain
-from blockveil.pipeline.report.markup import document
 from blockveil.pipeline.report.number_sources import Sources
 from blockveil.pipeline.report.pictures import difference_map
-from blockveil.pipeline.report.report_sections import Link, ReportSection, as_values
+from blockveil.pipeline.report.report_sections import ReportSection, as_values
 
 _BAND = (
     "A difference has the noise of both releases. The band holds all differences at once, in 95 of 100 pairs of nights "
@@ -93,12 +92,6 @@ def change_rows(changes: tuple[Change, ...]) -> list[dict[str, str]]:
         }
         for change in changes
     ]
-
-
-def html(found: Comparison, back: Link | None = None) -> str:
-    """Whole page, below a link where one is given."""
-    heading, *sections = page_sections(found)
-    return document(heading, sections, back)
 
 
 def page_sections(found: Comparison) -> list[ReportSection]:

@@ -283,14 +283,6 @@ def estimates(facts: Facts) -> list[dict[str, str | float]]:
     return _by_feature(facts) if facts.matrix.symmetric else _by_column(facts)
 
 
-def error_table(facts: Facts) -> list[dict[str, str]]:
-    """The same as text."""
-    return [
-        {name: value if isinstance(value, str) else number(value) for name, value in row.items()}
-        for row in estimates(facts)
-    ]
-
-
 def left_out(facts: Facts) -> str:
     """Says how many rows a table of estimates lacks; empty where none."""
     total = facts.matrix.shape[0 if facts.presenter.by_row else 1]
@@ -321,20 +313,6 @@ def _by_column(facts: Facts) -> list[dict[str, str | float]]:
             "noise of the mean entry": float(found.column_deviations[j]) / facts.matrix.shape[0] ** 0.5,
         }
         for j, name in enumerate(facts.matrix.names(1, LONGEST_TABLE))
-    ]
-
-
-def strongest_table(facts: Facts) -> list[dict[str, str]]:
-    """The largest entries of the heat map that stand out from the noise and have a ratio to the diagonal."""
-    shown = facts.presenter.ratio or "in the heat map"
-    return [
-        {
-            "entry": facts.where(entry),
-            "released": number(entry.value),
-            "noise": number(entry.deviation),
-            **({shown: f"{entry.relative:.2f}"} if facts.matrix.symmetric else {}),
-        }
-        for entry in facts.scan.strongest
     ]
 
 

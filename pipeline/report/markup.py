@@ -47,19 +47,9 @@ def _shown(value: Any) -> Any:
     return value if hasattr(value, "__html__") else printable(str(value))
 
 
-def document(heading: ReportSection, sections: Sequence[ReportSection], back: Link | None = None) -> str:
-    """Whole page.
-
-    Parameters
-    ----------
-    heading
-        Its title, and a line under it.
-    sections
-        What it says.
-    back
-        A link above it.
-    """
-    return str(_template().page(heading, sections, back))
+def document(sections: Sequence[ReportSection], back: Link | None = None) -> str:
+    """Whole page: its heading first, that is its title and a line under it; below a link where one is given."""
+    return str(_template().page(sections[0], sections[1:], back))
 
 
 def refilled(page: str, sections: Sequence[ReportSection]) -> str:

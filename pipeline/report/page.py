@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page: the reader's sections first, those of the specialist folded below."""
+"""All that the report of a release says: the reader's sections first, those of the specialist folded below."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from blockveil.pipeline.report.evaluation import LEDGER
 from blockveil.pipeline.report.facts import Facts, Rows
-from blockveil.pipeline.report.markup import document
 from blockveil.pipeline.report.number_sources import BOOKED, PLAN, Sources
 from blockveil.pipeline.report.papers import Picture
 from blockveil.pipeline.report.reader_sections import reader_sections
-from blockveil.pipeline.report.report_sections import Link, ReportSection, every
+from blockveil.pipeline.report.report_sections import ReportSection, every
 from blockveil.pipeline.report.specialist_sections import specialist_sections
 
 _SOURCES = (
@@ -19,8 +18,8 @@ _SOURCES = (
 )
 
 
-def html(facts: Facts, budget: Rows, folder: str, spent: Picture | None = None, back: Link | None = None) -> str:
-    """Whole page.
+def page_sections(facts: Facts, budget: Rows, folder: str, spent: Picture | None = None) -> list[ReportSection]:
+    """All that a report says, its heading first.
 
     Parameters
     ----------
@@ -32,15 +31,7 @@ def html(facts: Facts, budget: Rows, folder: str, spent: Picture | None = None, 
         Name of the release's folder, for the loading examples.
     spent
         How the budget was spent, where a ledger was asked.
-    back
-        A link above the page.
     """
-    heading, *sections = page_sections(facts, budget, folder, spent)
-    return document(heading, sections, back)
-
-
-def page_sections(facts: Facts, budget: Rows, folder: str, spent: Picture | None = None) -> list[ReportSection]:
-    """All that a report says, its heading first; parameters as those of :func:`html`."""
     rows, columns = facts.matrix.shape
     sources = Sources(facts)
     heading = ReportSection(

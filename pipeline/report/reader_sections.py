@@ -8,7 +8,6 @@ from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.number_sources import BOOKED, PLAN, RELEASED, Sources
 from blockveil.pipeline.report.papers import Picture
 from blockveil.pipeline.report.pictures import heat_map, heat_map_caption, spectrum
-from blockveil.pipeline.report.reader_limits import limits
 from blockveil.pipeline.report.report_sections import ReportSection
 
 FEW = 40
@@ -31,6 +30,47 @@ _BELOW = "The section on the budget states what this release and all others of i
 _MORE_LIMITS = "These are the ten that a reader needs; docs/known-limits.md of the project has all of them."
 
 
+LIMITS = {
+    "What a whole group has in common": (
+        "The promise is about one unit. What is true of a whole group (smokers fall ill more often) is what a release "
+        "is for: it can be learned, and applied to somebody whose records are not in the data."
+    ),
+    "Prior knowledge": (
+        "The bounds on a guess are for one guess about one unit, with two answers that are equally likely beforehand. "
+        "Who considers one of them likelier, or guesses about many people, is right more often."
+    ),
+    "Several rows of one person in a store that no ingest made": "",
+    "Identifiers that do not identify": (
+        "A person with two identifiers is two units, and is protected as a group of two, by twice the loss."
+    ),
+    "Other releases about the same people": (
+        "What all releases promise together is known of one budget only. Data sets that share people must share it, "
+        "and nobody can check that they do."
+    ),
+    "The bounds themselves": (
+        "Ranges were declared as public knowledge. The product cannot check that nobody looked at the records to "
+        "choose them."
+    ),
+    "The operator": (
+        "Whoever can read the raw records, the machines or the key store during a run is outside the guarantee."
+    ),
+    "Errors that are not noise": (
+        "The noise stated here is what was added for privacy. Records beyond their declared range were moved into it, "
+        "and records are a sample: neither error is in the numbers after the sign ±."
+    ),
+    "The key store's medium": (
+        "The key of the noise is overwritten when a release is sealed. Snapshots and backups of its disk may keep it; "
+        "whoever finds it can take the noise away."
+    ),
+    "A snapshot of a whole machine that is put back": (
+        "The sums over all nights follow from the ledger. Where a whole machine was put back to an earlier state, it "
+        "has forgotten what was released since."
+    ),
+}
+"""The ten limits that a reader needs, the most important first: title on the page of known limits, and the text for a
+reader; the empty text is that of the release itself, which says how the rows of a unit were bounded."""
+
+
 def reader_sections(facts: Facts, budget: Rows, spent: Picture | None, sources: Sources) -> list[ReportSection]:
     """Promise, findings, pictures, budget and limits.
 
@@ -46,6 +86,7 @@ def reader_sections(facts: Facts, budget: Rows, spent: Picture | None, sources: 
         Where numbers come from.
     """
     together, left = budget_sections(budget, spent)
+    limits = [text or words.not_protected(facts) for text in LIMITS.values()]
     warnings = [
         *([(found.finding(facts), sources.arrays)] if facts.nothing else []),
         *([] if facts.reliable else [(found.UNRELIABLE, "")]),
@@ -63,7 +104,7 @@ def reader_sections(facts: Facts, budget: Rows, spent: Picture | None, sources: 
         ReportSection(
             title="What does the promise not cover?",
             key="what-it-does-not-cover",
-            within=[ReportSection(sentences=limits(facts), look="list"), ReportSection(sentences=[_MORE_LIMITS])],
+            within=[ReportSection(sentences=limits, look="list"), ReportSection(sentences=[_MORE_LIMITS])],
             source="guarantee",
             decided_by=PLAN,
         ),

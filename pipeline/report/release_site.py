@@ -14,9 +14,9 @@ from blockveil.pipeline.base.errors import BlockveilError
 from blockveil.pipeline.data.pointers import require_own_place
 from blockveil.pipeline.data.released import open_release, stating
 from blockveil.pipeline.report import comparison_page, facts, page, site_index
-from blockveil.pipeline.report.budgets_found import look_at_budgets
+from blockveil.pipeline.report.budgets_found import Paid, look_at_budgets
 from blockveil.pipeline.report.comparison import compare
-from blockveil.pipeline.report.paid_nights import Paid
+from blockveil.pipeline.report.markup import document
 from blockveil.pipeline.report.reader_sections import budget_sections
 from blockveil.pipeline.report.releases_found import FoundNight, look_at, nights_of
 from blockveil.pipeline.report.report_sections import Link
@@ -24,7 +24,6 @@ from blockveil.pipeline.report.site_folder import SiteDraft, replacing
 from blockveil.pipeline.report.site_index import Shelf, ShownNight
 
 INDEX = "index.html"
-DATA = "releases.json"
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,8 @@ def make_site(source: Path, output: Path, today: date, code: str) -> MadeSite:
             folder = f"root-{number}/" if len(found.roots) > 1 else ""
             for name, nights in nights_of(root).items():
                 shelves.append(Shelf(name, tuple(writer.show(draft, folder, name, nights))))
-        shown = site_index.Contents(tuple(shelves), budgets, found.unusable, today)
-        draft.write(INDEX, site_index.html(shown).encode(), [], "")
-        draft.write(DATA, site_index.text_of(shown).encode(), [], "")
+        first = site_index.page_sections(shelves, budgets, found.unusable, today)
+        draft.write(INDEX, document(first).encode(), [], "")
     total = sum(len(shelf.nights) for shelf in shelves)
     return MadeSite(output, total, writer.made, (*found.unusable, *writer.unreadable))
 
@@ -110,8 +108,7 @@ class _Writer:
             self.unreadable.append(night.release_id)
             return ShownNight(night.release_id, "", "The pointer of this release cannot be read.")
         path, of = f"{folder}{night.release_id}.html", [night.output_digest, self._code]
-        paid = self._paid.get((night.release_id, night.output_digest))
-        budget = [] if paid is None else paid.rows
+        budget = self._paid.get((night.release_id, night.output_digest), ())
         summary = draft.again(path, of, budget_sections(budget))
         if summary is None:
             try:
@@ -119,14 +116,14 @@ class _Writer:
                     opened = open_release(night.pointer)
                     require_own_place(night.pointer, opened.attributes, night.release_id)
                     found = facts.Facts(opened)
-                    text = page.html(found, budget, f"{night.night}-{night.output_digest[:16]}.zarr", back=_back(path))
-                    summary = facts.finding(found)
+                    shown = page.page_sections(found, budget, f"{night.night}-{night.output_digest[:16]}.zarr")
+                    text, summary = document(shown, _back(path)), facts.finding(found)
             except BlockveilError:
                 self.unreadable.append(night.release_id)
                 return ShownNight(night.release_id, "", "This release cannot be read: it is damaged.")
             draft.write(path, text.encode(), of, summary)
             self.made += 1
-        return ShownNight(night.release_id, path, summary, paid=paid)
+        return ShownNight(night.release_id, path, summary)
 
     def _change(self, draft: SiteDraft, folder: str, before: FoundNight, night: FoundNight) -> tuple[str, str]:
         """Page and sentence of what differs between two nights; no page where they cannot be compared."""
@@ -138,7 +135,8 @@ class _Writer:
         try:
             with stating(night.pointer):
                 found = compare(open_release(night.pointer), open_release(before.pointer))
-                summary, text = comparison_page.sentence(found), comparison_page.html(found, back=_back(path))
+                summary = comparison_page.sentence(found)
+                text = document(comparison_page.page_sections(found), _back(path))
         except BlockveilError as refusal:  # of other questions, or what somebody has changed
             return "", f"{refusal.value}."
         draft.write(path, text.encode(), of, summary)

@@ -21,7 +21,7 @@ from blockveil.pipeline.data import object_writes as writes
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.object_writes import StorePlace
 from blockveil.pipeline.releases.destination import AT_ONCE
-from blockveil.pipeline.report.release_site import DATA, INDEX
+from blockveil.pipeline.report.release_site import INDEX
 from blockveil.pipeline.report.site_folder import MANIFEST
 
 if TYPE_CHECKING:
@@ -69,12 +69,13 @@ class SiteDestination(StorePlace):
         return len(changed)
 
     def _send(self, folder: Path, names: set[str]) -> None:
-        first = [name for name in sorted(names) if name not in (DATA, INDEX)]
+        def send(name: str) -> None:
+            self.ask(lambda: writes.put_over(self.place, name, folder / name))
+
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda name: self.ask(lambda: writes.put_over(self.place, name, folder / name)), first))
-        for name in (DATA, INDEX):
-            if name in names:
-                self.ask(lambda name=name: writes.put_over(self.place, name, folder / name))  # type: ignore[misc]
+            list(pool.map(send, sorted(names - {INDEX})))
+        for name in names & {INDEX}:
+            send(name)
 
     def _claim(self, pages: Pages, state: UpdateVersion | None) -> UpdateVersion:
         text = canonical_json(pages) + b"\n"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.report import after, bounds_source, evaluation, learned_shape
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report.facts import Facts
-from blockveil.pipeline.report.loading import loading
-from blockveil.pipeline.report.number_sources import PLAN, RELEASED, Sources
+from blockveil.pipeline.report.number_sources import PLAN, Sources
 from blockveil.pipeline.report.report_sections import ReportSection
 from blockveil.pipeline.report.words import origin
 
@@ -27,7 +27,7 @@ def specialist_sections(facts: Facts, folder: str, sources: Sources) -> list[Rep
         Where numbers come from.
     """
     noise = sources.lines([*found.error_lines(facts), *found.spectrum_lines(facts)])
-    examples = [ReportSection(sentences=[name], code=code) for name, code in loading(facts, folder)]
+    examples = [ReportSection(sentences=[name], code=code) for name, code in _loading(facts, folder)]
     whole = [
         ReportSection(
             title="Guarantee",
@@ -35,7 +35,7 @@ def specialist_sections(facts: Facts, folder: str, sources: Sources) -> list[Rep
             lines=sources.lines(guarantee_rows(facts)),
             folded=True,
         ),
-        ReportSection(title="Noise and signal", lines=noise, within=_estimates(facts, sources), folded=True),
+        ReportSection(title="Noise and signal", lines=noise, folded=True),
         *_after(facts.attributes.get("error") or {}),
         *_compared(facts),
         ReportSection(title="Evaluation by the levels of NIST SP 800-226", table=evaluation.rows(facts), folded=True),
@@ -51,22 +51,6 @@ def specialist_sections(facts: Facts, folder: str, sources: Sources) -> list[Rep
         ),
     ]
     return [ReportSection(title="For the specialist", within=whole)]
-
-
-def _estimates(facts: Facts, sources: Sources) -> list[ReportSection]:
-    """Estimates as they are released, with squares and products of units."""
-    text = f"Noise is given as a standard deviation, in the unit of the estimate. {found.left_out(facts)}".strip()
-    rows, title = found.strongest_table(facts), "Strongest of the entries that stand out from the noise"
-    return [
-        ReportSection(
-            title="Estimates and their noise",
-            sentences=[text],
-            table=found.error_table(facts),
-            source=sources.arrays,
-            decided_by=RELEASED,
-        ),
-        *([ReportSection(title=title, table=rows, source=sources.arrays)] if rows else []),
-    ]
 
 
 def _after(error: after.Error) -> list[ReportSection]:
@@ -158,4 +142,27 @@ def origin_rows(facts: Facts) -> list[tuple[str, str]]:
         ("Plan (SHA-256)", a["plan_digest"]),
         ("Ledger", f"entry {a['ledger']['sequence']}, hash {a['ledger']['row_hash']}"),
         ("Software", software),
+    ]
+
+
+def _loading(facts: Facts, folder: str) -> list[tuple[str, str]]:
+    """Language or library, and the lines that load the matrix of a release in a folder."""
+    kind, path = json.dumps(facts.kind), json.dumps(folder)
+    names = "index=group['feature'][...], columns=group['feature'][...]" if facts.matrix.symmetric else ""
+    return [
+        ("NumPy", f'import zarr\nmatrix = zarr.open_group({path}, mode="r")[{kind}][...]'),
+        ("xarray", f"import xarray\nmatrix = xarray.open_zarr({path}, consolidated=False)[{kind}]"),
+        (
+            "pandas",
+            f'import pandas, zarr\ngroup = zarr.open_group({path}, mode="r")\n'
+            f"table = pandas.DataFrame(group[{kind}][...]{', ' if names else ''}{names})",
+        ),
+        (
+            "Dask, where the matrix is larger than memory",
+            f"import dask.array\nblocks = dask.array.from_zarr({path}, component={kind})",
+        ),
+        (
+            "R, with the package zarr from CRAN",
+            f'library(zarr)\nmatrix <- open_zarr({path})[["/{facts.kind}"]][]',
+        ),
     ]

@@ -121,7 +121,7 @@ def test_the_site_of_releases_wants_the_same_login_and_changes_nothing(site):
     address = re.search(r"Releases and budgets: http://([^/]+)/", site.log.read_text())[1]
     other = SimpleNamespace(url=f"http://{address}")
     before = site.ledger.head()
-    for path in ("/", "/index.html", "/releases.json", "/../ledger.db", "/anything"):
+    for path in ("/", "/index.html", "/pages.json", "/../ledger.db", "/anything"):
         for headers in ({}, basic("blockveil:guessed"), basic(":"), {"authorization": f"Bearer {site.login}"}):
             status, _, text = answer(other, path, **headers)
             assert (status, text) == (401, "Unauthorized\n")
@@ -247,7 +247,7 @@ else:
 @pytest.mark.parametrize("at", ["server", "site"])
 def test_a_stranger_fills_no_log_and_keeps_the_owner_out_of_nothing(site, kind, at):
     releases = re.search(r"Releases and budgets: (http://[^/]+)/", site.log.read_text())[1]
-    asked, path = (site, "/api/admin/version") if at == "server" else (SimpleNamespace(url=releases), "/releases.json")
+    asked, path = (site, "/api/admin/version") if at == "server" else (SimpleNamespace(url=releases), "/index.html")
     logs = [site.log, site.home / "blockveil-server.log"]
     before = sum(log.stat().st_size for log in logs)
     number, waits = 600, []

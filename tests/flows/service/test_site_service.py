@@ -229,9 +229,9 @@ def test_a_site_is_sent_without_being_asked_for_and_again_after_a_change(sent, b
     with site_service.made(loaded, home, told.append) as maker:
         until(lambda: maker._made is not None)
         same_as(address, home / site_service.FOLDER)
-        before = text(address, "releases.json")
+        before = text(address, "index.html")
         support.set_budget(config, 5.0)
-        until(lambda: "pages.json" in sending.names(address) and text(address, "releases.json") != before)
+        until(lambda: "pages.json" in sending.names(address) and text(address, "index.html") != before)
     assert address in told[0]
     assert SECRET not in told[0]
 

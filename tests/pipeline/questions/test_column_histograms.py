@@ -58,7 +58,7 @@ def test_the_release_is_near_the_truth_with_honest_errors_and_a_report_of_bounds
     report = make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     rows = support.estimates(report)
     assert [row["feature"] for row in rows] == ["age", "income", "debt"]
-    assert (rows[0]["lower bound"], rows[0]["upper bound"]) == ("18", "120")
+    assert (rows[0]["lower bound"], rows[0]["upper bound"]) == (18.0, 120.0)
     shown = own_units.by_feature(Facts(read_release(outcome.path)))
     assert shown[0]["bins stand out"] == "between 18 and 120"
     assert re.fullmatch(r"0 to [\d.]+ %", shown[0]["values beyond, in 95 of 100 releases"])
@@ -99,7 +99,7 @@ def test_noise_that_columns_have_in_common_is_released_with_honest_errors_and_a_
     report = make_report(plan, Ledger(plan.loaded.ledger_url), outcome)
     rows = support.estimates(report)
     assert [row["feature"] for row in rows] == ["age", "income", "debt"]
-    assert (rows[0]["lower bound"], rows[0]["upper bound"]) == ("18", "120")
+    assert (rows[0]["lower bound"], rows[0]["upper bound"]) == (18.0, 120.0)
     counted = measured(float(group["values"][0]), float(group["values_standard_deviation"][0]))
     assert own_units.by_feature(Facts(read_release(outcome.path)))[0]["values"] == counted
     assert counted in report.path.read_text()

@@ -142,11 +142,8 @@ def test_the_site_says_it_first_and_shows_the_newest_night_that_stands(people, t
     newest = text[text.index("What is there?") :].partition("</table>")[0]
     assert str(NIGHTS[0]) in newest
     assert str(NIGHTS[1]) not in newest
-    listed = json.loads((tmp_path / "site" / "releases.json").read_text())["releases"]
-    assert [(each["release_id"], each["withdrawn"], each["page"] is None) for each in listed] == [
-        (FIRST, False, False),
-        (SECOND, True, True),
-    ]
+    listed = json.loads((tmp_path / "site" / "pages.json").read_text())
+    assert [f"{each}.html" in listed for each in (FIRST, SECOND)] == [True, False]
 
 
 def test_pruning_leaves_the_notice(people):

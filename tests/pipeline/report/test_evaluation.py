@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from blockveil.pipeline.config.disclosure_file import Disclosure
-from blockveil.pipeline.report import evaluation, page
+from blockveil.pipeline.report import evaluation
+from tests.house import support
 from tests.pipeline.report.test_own_units import found, people
 
 __all__ = ["found", "people"]
@@ -56,4 +57,4 @@ def test_the_numbers_are_those_of_the_release(found, monkeypatch):
 
 
 def test_the_page_has_the_table(found):
-    assert "Evaluation by the levels of NIST SP 800-226" in page.html(found, [], "folder")
+    assert "Evaluation by the levels of NIST SP 800-226" in support.page_of(found, [], "folder")

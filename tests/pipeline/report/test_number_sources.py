@@ -68,7 +68,7 @@ def sources_that_are_not_there(named, facts):
 @pytest.mark.usefixtures("pictures_in_words")
 def test_no_number_on_the_page_lacks_its_source_and_every_source_is_there(found):
     for budget in ([], BUDGET):
-        looked = numbers(page.html(found, budget, "folder"))
+        looked = numbers(support.page_of(found, budget, "folder"))
         assert looked.without == []
         assert len(looked.named) > 15
         assert sources_that_are_not_there(looked.named, found) == []
@@ -105,20 +105,20 @@ def drawn(folder, mechanism, values):
 def test_the_same_holds_of_other_queries(query, tmp_path):
     _, outcome = queries.run(OTHERS[query](tmp_path))
     facts = Facts(read_release(outcome.path))
-    looked = numbers(page.html(facts, [], "folder"))
+    looked = numbers(support.page_of(facts, [], "folder"))
     assert looked.without == []
     assert sources_that_are_not_there(looked.named, facts) == []
 
 
 @pytest.mark.usefixtures("pictures_in_words")
 def test_a_number_without_a_source_is_found(found):
-    text = page.html(found, BUDGET, "folder").replace(' data-source="the ledger"', "")
+    text = support.page_of(found, BUDGET, "folder").replace(' data-source="the ledger"', "")
     assert numbers(text).without == ["0.5 of 3", "7"]
 
 
 @pytest.mark.usefixtures("pictures_in_words")
 def test_a_reader_and_a_program_are_told_the_sources(found):
-    text = page.html(found, [], "folder")
+    text = support.page_of(found, [], "folder")
     assert "Where each number comes from" in text
     assert "<td>guarantee.epsilon, guarantee.delta</td>" in text
     sections = page.page_sections(found, BUDGET, "folder")

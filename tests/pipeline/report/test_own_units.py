@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from blockveil.pipeline.data.released import read_release
-from blockveil.pipeline.report import own_units, page, pictures, reader_limits
+from blockveil.pipeline.report import own_units, page, pictures, reader_sections
 from blockveil.pipeline.report.burndown import UNKNOWN
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.own_units import measured
 from blockveil.pipeline.report.papers import LIGHT
+from blockveil.pipeline.report.report_sections import every
 from tests.house import support
 from tests.pipeline.report.test_report import other_kind, released
 
@@ -122,7 +123,7 @@ def test_the_diagonal_of_a_symmetric_matrix_has_no_colour(found):
 
 
 def test_the_readers_half_comes_first_and_the_specialists_is_folded(found):
-    text = page.html(found, [("Budget", "epsilon 3")], "folder")
+    text = support.page_of(found, [("Budget", "epsilon 3")], "folder")
     heads = re.findall(r"<h2>([^<]+)</h2>", text)
     assert heads == [
         "What is promised?", "What stands out from the noise?", "What does it say of each feature?",
@@ -138,13 +139,13 @@ def test_the_readers_half_comes_first_and_the_specialists_is_folded(found):
 
 def test_a_page_without_a_ledger_says_that_the_promise_of_all_nights_is_not_on_it(found):
     assert UNKNOWN.together is None
-    assert "written without" in page.html(found, [], "folder")
+    assert "written without" in support.page_of(found, [], "folder")
 
 
 def test_the_ten_limits_of_a_reader_are_on_the_page_of_known_limits(found):
     listed = re.findall(r"(?m)^- \*\*([^*]+)\.\*\*", " ".join((ROOT / "docs/known-limits.md").read_text().split(" ")))
-    assert len(reader_limits.LIMITS) == 10
-    assert set(reader_limits.LIMITS) <= {" ".join(title.split()) for title in listed}
-    told = reader_limits.limits(found)
+    assert len(reader_sections.LIMITS) == 10
+    assert set(reader_sections.LIMITS) <= {" ".join(title.split()) for title in listed}
+    (told,) = [each.sentences for each in every(page.page_sections(found, [], "folder")) if len(each.sentences) == 10]
     assert len(set(told)) == 10
     assert all(each.endswith(".") and len(each) > 60 for each in told)

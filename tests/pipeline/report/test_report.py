@@ -20,11 +20,11 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.report import facts, machine_readable, markdown, page, words
+from blockveil.pipeline.report import machine_readable, markdown, own_units, page, words
 from blockveil.pipeline.report.facts import Facts
-from blockveil.pipeline.report.loading import loading
 from blockveil.pipeline.report.papers import CARD, DARK, LIGHT, svg_text
 from blockveil.pipeline.report.pictures import heat_map, spectrum
+from blockveil.pipeline.report.report_sections import every
 from tests.house import support
 from tests.pipeline.releases.test_release import NIGHT
 
@@ -74,7 +74,7 @@ def test_the_policy_of_the_page_allows_its_own_style_and_nothing_from_outside(tm
     import hashlib
 
     _, outcome = released(tmp_path)
-    text = page.html(Facts(read_release(outcome.path)), [], "folder")
+    text = support.page_of(Facts(read_release(outcome.path)), [], "folder")
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)[1]
     style = re.search(r"<style>(.*)</style>", text, flags=re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -113,7 +113,8 @@ def test_the_loading_examples_run(tmp_path):
     _, outcome = released(tmp_path)
     expected = zarr.open_group(outcome.path, mode="r")["covariance"][...]
     ran = []
-    for name, code in loading(Facts(read_release(outcome.path)), str(outcome.path)):
+    shown = every(page.page_sections(Facts(read_release(outcome.path)), [], str(outcome.path)))
+    for name, code in ((each.sentences[0], each.code) for each in shown if each.code):
         if name.startswith("R,"):  # no R here
             continue
         space = {}
@@ -138,11 +139,11 @@ def test_names_cannot_break_out_of_the_page(tmp_path):
     release.arrays["feature"] = np.array(["<script>alert(1)</script>", "a|b", 'c & "d" ![x](y)'], dtype=object)
     release.attributes["title"] = "<b>bold</b>"
     found = Facts(release)
-    text = page.html(found, [("Budget", "<i>x</i>")], 'fol"der')
+    text = support.page_of(found, [("Budget", "<i>x</i>")], 'fol"der')
     assert "<script" not in text
     assert "<b>bold" not in text
     assert "<i>x" not in text
-    told = markdown.summary(found, [("a|b", "c")], "p`q", "r") + markdown.grid(facts.error_table(found))
+    told = markdown.summary(found, [("a|b", "c")], "p`q", "r") + markdown.grid(own_units.by_feature(found))
     assert "a\\|b" in told
     assert "`p'q`" in told
     shown = markdown.image(heat_map(found))
@@ -236,7 +237,7 @@ def test_a_kind_of_release_that_is_not_known_has_a_report_too(shape, axes):
     values = np.random.default_rng(3).standard_normal(shape) * 10
     names = [(axes[0], np.array([f"r{i}" for i in range(shape[0])], dtype=object))] if shape else []
     found = Facts(other_kind(values, axes, names))
-    text = page.html(found, [], "folder")
+    text = support.page_of(found, [], "folder")
     assert text.count("<img") == 1  # its spectrum is shown from 20 rows and columns on
     assert "Promised." in text
     assert "which of two given values one row had" in text
@@ -296,7 +297,7 @@ def test_a_release_is_opened_without_reading_it_into_memory(tmp_path):
     opened = open_release(outcome.pointer)
     assert opened.path == outcome.path
     assert all(isinstance(array, zarr.Array) for array in opened.arrays.values())
-    assert page.html(Facts(opened), [], "f") == page.html(Facts(read_release(outcome.path)), [], "f")
+    assert support.page_of(Facts(opened), [], "f") == support.page_of(Facts(read_release(outcome.path)), [], "f")
 
 
 class TestPlainWords:

@@ -13,7 +13,7 @@ from blockveil.pipeline.data.released import open_release
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.report import facts, machine_readable, markdown, page
+from blockveil.pipeline.report import facts, machine_readable, markdown, own_units
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.papers import CARD
 from blockveil.pipeline.report.pictures import heat_map, spectrum
@@ -69,9 +69,9 @@ def says_nothing(found, none):
     """Every form of a report says before anything else that nothing stands out, and shows nothing that does."""
     sentence = facts.finding(found)
     assert sentence.startswith(f"Nothing stands out from the noise: {none}")
-    assert facts.strongest_table(found) == []
+    assert own_units.strongest(found) == []
     assert not found.scan.cells.clear.any()
-    text = page.html(found, [], "folder")
+    text = support.page_of(found, [], "folder")
     assert text.index(sentence) < text.index(found.attributes["guarantee"]["sentence"])
     told = markdown.summary(found, facts.error_lines(found), "path", "report")
     assert told.index("Nothing stands out") < told.index(found.attributes["guarantee"]["sentence"])
@@ -160,7 +160,7 @@ def test_counts_products_and_gradients_that_stand_out_are_named(tmp_path, monkey
     found = released(tmp_path, monkeypatch, kind, np.ones((8000, 3)))
     assert "stand out from the noise" in facts.finding(found)
     assert not found.nothing
-    assert facts.strongest_table(found)
+    assert own_units.strongest(found)
     assert found.scan.cells.clear.any()
     assert not machine_readable.content(found, [], "folder", [])["nothing_stands_out"]
 
@@ -171,14 +171,14 @@ def test_a_share_beyond_two_deviations_stands_only_beside_what_noise_alone_gives
     said = dict(facts.error_lines(found))["Beyond two deviations"]
     assert said == f"{share:.3g} % of the 80,200 covariance entries; Gaussian noise alone: 4.55 %"
     assert 4.0 < share < 5.0
-    assert "two standard deviations" not in page.html(found, [], "folder")
+    assert "two standard deviations" not in support.page_of(found, [], "folder")
 
 
 def test_planted_correlations_are_found_and_named():
     found = covariance([(3, 7, 40.0), (5, 9, -30.0)], variances=60.0)
-    rows = facts.strongest_table(found)
-    assert [row["entry"] for row in rows] == ["f3 and f7", "f5 and f9"]
-    assert [float(row["correlation"]) for row in rows] == pytest.approx([40 / 60, -0.5], abs=0.05)
+    rows = own_units.strongest(found)
+    assert [row["pair"] for row in rows] == ["f3 and f7", "f5 and f9"]
+    assert [float(row["correlation"].partition(" ")[0]) for row in rows] == pytest.approx([40 / 60, -0.5], abs=0.05)
     assert facts.finding(found).startswith("2 of the 79,800 covariances of two features and 400 of the 400 variances")
     assert heat_map(found).draw(CARD).startswith("<svg")
     assert not found.nothing
@@ -186,20 +186,20 @@ def test_planted_correlations_are_found_and_named():
 
 def test_what_is_cut_or_has_no_variance_is_no_correlation():
     found = covariance([(3, 7, 400.0), (5, 9, -30.0)], variances=60.0)
-    assert [row["entry"] for row in facts.strongest_table(found)] == ["f5 and f9"]
+    assert [row["pair"] for row in own_units.strongest(found)] == ["f5 and f9"]
     assert facts.not_estimable(found).startswith("1 more stands out, but no correlation can be estimated")
     hidden = covariance([(3, 7, 40.0)])
     assert hidden.scan.others.outside == 1
-    assert facts.strongest_table(hidden) == []
+    assert own_units.strongest(hidden) == []
     assert facts.not_estimable(hidden).startswith("1 more stands out")
-    assert "1.00" not in page.html(hidden, [], "folder").partition("Estimates and their noise")[0].partition("<img")[0]
+    assert "1.00" not in support.page_of(hidden, [], "folder").partition("<img")[0]
 
 
 def test_variances_alone_are_no_pair_of_features():
     found = covariance(variances=60.0)
     assert facts.finding(found).startswith("No pair of features stands out from the noise")
     assert "Of the 400 variances, 400 do." in facts.finding(found)
-    assert facts.finding(found) in page.html(found, [], "folder").partition("Promised.")[0]
+    assert facts.finding(found) in support.page_of(found, [], "folder").partition("Promised.")[0]
 
 
 def test_nothing_stands_out_of_a_ratio_to_a_count_that_may_be_zero():

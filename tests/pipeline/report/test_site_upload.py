@@ -27,7 +27,6 @@ def site(folder, nights, code="1"):
         for night in nights:
             draft.write(NIGHT.format(night), f"<p>{night} by {code}</p>".encode(), [], "")
         draft.write("index.html", f"<p>{' '.join(map(str, nights))} by {code}</p>".encode(), [], "")
-        draft.write("releases.json", f"{list(nights)}".encode(), [], "")
     return folder / "site"
 
 
@@ -50,9 +49,9 @@ def first_page_leads_to_whole_pages(address):
 
 def test_the_pages_are_those_of_the_site_and_the_first_one_comes_last(tmp_path, bucket, door):
     output = site(tmp_path, [20, 21])
-    assert SiteDestination(f"{bucket}/site").upload(output) == 4
+    assert SiteDestination(f"{bucket}/site").upload(output) == 3
     same_as(f"{bucket}/site", output)
-    assert [path.rpartition("/")[2] for path in door.puts()][-3:] == ["releases.json", "index.html", "pages.json"]
+    assert [path.rpartition("/")[2] for path in door.puts()][-2:] == ["index.html", "pages.json"]
     got = obstore.get(objects.client(bucket), "site/index.html")
     assert got.attributes["Content-Type"] == "text/html; charset=utf-8"
 
@@ -63,7 +62,7 @@ def test_only_what_changed_is_sent_and_what_is_no_longer_of_the_site_is_removed(
     door.reset()
     assert place.upload(tmp_path / "site") == 0
     assert door.puts() == []
-    assert place.upload(site(tmp_path, [21, 22])) == 3  # the new night and the two first pages
+    assert place.upload(site(tmp_path, [21, 22])) == 2  # the new night and the first page
     same_as(bucket, tmp_path / "site")
     assert place.upload(site(tmp_path, [21, 22], code="2")) == 3
     same_as(bucket, tmp_path / "site")

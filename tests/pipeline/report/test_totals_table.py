@@ -13,7 +13,7 @@ from blockveil.pipeline.kinds.totals import totals_table
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
-from blockveil.pipeline.report import comparison_page, facts, machine_readable, page
+from blockveil.pipeline.report import comparison_page, facts, machine_readable, markup
 from blockveil.pipeline.report.comparison import CannotCompare, compare
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.papers import DARK, LIGHT
@@ -79,11 +79,11 @@ def test_the_table_has_a_row_for_each_column_with_limits_about_it(tmp_path, monk
         assert row["mean at least"] < row["mean"] < row["mean at most"]
         assert row["total at most"] - row["total"] == pytest.approx(1.95996 * row["noise of the total"], rel=1e-4)
         assert abs(row["total"] - inside[:, i].sum()) < 7 * row["noise of the total"]
-    text = page.html(found, [], "folder")
+    text = support.page_of(found, [], "folder")
     assert "mean in 95 of 100 releases" in text
     assert "How many directions" not in text
     assert heat_map_caption(found).startswith("A bar")
-    assert "x4" in page.html(found, [], "folder").partition("For the specialist")[0]
+    assert "x4" in support.page_of(found, [], "folder").partition("For the specialist")[0]
     content = machine_readable.content(found, [], "folder", [])
     json.dumps(content, allow_nan=False)
     assert content["numbers"]["mean"]["value"] == pytest.approx(list(found.matrix.vectors()["mean"][0]))
@@ -96,7 +96,7 @@ def test_a_count_that_may_be_zero_leaves_means_unknown_and_says_so(tmp_path, mon
     assert np.all(np.isinf(low))
     assert np.all(np.isinf(high))
     assert "nothing is known of any mean" in dict(facts.error_lines(found))["Means"]
-    assert "-∞ to ∞" in page.html(found, [], "folder")
+    assert "-∞ to ∞" in support.page_of(found, [], "folder")
     json.dumps(machine_readable.content(found, [], "folder", []), allow_nan=False)
 
 
@@ -137,7 +137,7 @@ def test_two_nights_differ_where_the_records_do_and_nowhere_else(tmp_path, monke
     changed = compare(other, first)
     assert [change.what for change in changed.largest if change.beyond] == ["x3"]
     assert [change.what for change in changed.numbers["mean"] if change.beyond] == ["x3"]
-    assert "x3" in comparison_page.html(changed)
+    assert "x3" in markup.document(comparison_page.page_sections(changed))
 
 
 def test_totals_about_two_origins_are_compared_and_other_questions_are_not(tmp_path, monkeypatch):
