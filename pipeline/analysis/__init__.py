@@ -11,6 +11,8 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.fits`: A regression and principal components of a release, with labels and errors
 * :mod:`.joint_noise`: Features of a release by name, and how far an interval of its noise reaches
 * :mod:`.labelled`: Arrays of a release as pandas and xarray objects, with names on every axis
+* :mod:`.leading_part`: Leading eigenvalues and directions of a released matrix of any size, read by tiles, beside what
+  noise alone gives
 * :mod:`.linear_classifier`: A classifier that follows from a released covariance, at no charge
 * :mod:`.logistic_regression`: A logistic regression that a release has trained, with standard errors and p-values
 * :mod:`.model_files`: Files of a trained model for other programs: NumPy's npz, and ONNX in double precision
@@ -21,4 +23,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.results`: What releases and their standard errors offer by name, and the promise of a release
 * :mod:`.synthetic`: Synthetic records with the released mean and covariance, marked as such
 * :mod:`.trained_estimators`: The model that a release has trained, with the interface of scikit-learn
+* :mod:`.trained_model`: A model that a release has trained, for records of one's own
 """

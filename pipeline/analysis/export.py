@@ -152,7 +152,7 @@ def _literals(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _netcdf(release: OpenRelease, file: Path) -> None:
-    library = optional.h5netcdf()
+    library = optional.library("h5netcdf")
     with library.File(file, "w") as target:
         target.attrs.update(_facts(release))
         lengths = {axis: length for name in release.arrays for axis, length in _axes(release, name)}
@@ -175,7 +175,7 @@ def _netcdf(release: OpenRelease, file: Path) -> None:
 
 def _netcdf_type(array: Any) -> Any:
     if isinstance(array, str) or np.dtype(array.dtype).kind in "OTU":
-        return optional.h5py().string_dtype()
+        return optional.library("h5py").string_dtype()
     return np.dtype("i1") if np.dtype(array.dtype).kind == "b" else np.dtype(array.dtype)
 
 

@@ -18,7 +18,6 @@ from blockveil.pipeline.analysis.results import PAIR
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.report import pictures
 from blockveil.pipeline.report.facts import FEWEST_DIRECTIONS, Facts
-from blockveil.pipeline.report.matrix import Shown
 from blockveil.pipeline.report.papers import CARD, Picture
 
 MOST_INTERVALS = 60
@@ -28,48 +27,15 @@ _PLAIN = {"text.parse_math": False}
 """Names of features may hold dollar signs."""
 
 
-def heat_map(release: Shown) -> Figure:
-    """The released matrix, with grey over what noise alone may give."""
-    return _drawn(pictures.heat_map(Facts(release)))
-
-
-def spectrum(release: Shown) -> Figure:
-    """Eigenvalues or singular values beside what noise alone reaches; ConfigError where they cannot tell anything."""
-    facts = Facts(release)
-    if not facts.has_spectrum:
-        raise ConfigError(
-            f"The spectrum of the {facts.label} of this release says nothing",
-            f"It is shown of matrices of {FEWEST_DIRECTIONS} rows and columns or more, and not of totals or directions",
-            "Use pca, which states the error of each direction",
-        )
-    return _drawn(pictures.spectrum(facts))
-
-
 def _drawn(picture: Picture) -> Figure:
     if picture.figure is None:
         raise ConfigError("This picture has no figure", "It is a text of SVG alone", "Open the report of the release")
     return _shown(picture.figure(CARD))
 
 
-def interval_lines(title: str, names: list[str], found: Estimate, reach: float) -> Figure:
-    """Values with intervals, one line each.
-
-    Raises ConfigError where there are too many values for one picture.
-
-    Parameters
-    ----------
-    title
-        What is shown.
-    names
-        Name of each value.
-    found
-        Values and standard errors, shape (n,) each; where the error is infinite, no interval is drawn.
-    reach
-        Standard errors to each side.
-    """
+def _interval_lines(title: str, names: list[str], found: Estimate, reach: float) -> Figure:
+    """Values with intervals that reach some standard errors, one line each; none where the error is infinite."""
     count = len(names)
-    if not 0 < count <= MOST_INTERVALS:
-        raise _too_many(count)
     low, high = ends(found, reach)
     known = np.isfinite(low) & np.isfinite(high)
     places, ink = np.arange(count), CARD
@@ -86,14 +52,6 @@ def interval_lines(title: str, names: list[str], found: Estimate, reach: float) 
         axes.set_ylim(count - 0.5, -0.5)
         axes.set_title(title, fontsize=9.5, color=ink.ink)
         return _shown(figure)
-
-
-def _too_many(count: int) -> ConfigError:
-    return ConfigError(
-        f"A picture of {count:,} intervals cannot be read",
-        f"It shows between 1 and {MOST_INTERVALS}",
-        "Choose a smaller array, or take Release.interval as a table",
-    )
 
 
 def _name(along: list[str] | None, at: int) -> str:
@@ -125,11 +83,19 @@ class Plots:
 
     def heatmap(self) -> Figure:
         """The released matrix, with grey over what noise alone may give."""
-        return heat_map(self._release.opened)
+        return _drawn(pictures.heat_map(Facts(self._release.opened)))
 
     def spectrum(self) -> Figure:
-        """Eigenvalues or singular values beside what noise alone reaches."""
-        return spectrum(self._release.opened)
+        """Eigenvalues or singular values beside what noise alone reaches; ConfigError where they tell nothing."""
+        facts = Facts(self._release.opened)
+        if not facts.has_spectrum:
+            raise ConfigError(
+                f"The spectrum of the {facts.label} of this release says nothing",
+                f"It is shown of matrices of {FEWEST_DIRECTIONS} rows and columns or more, and not of totals or "
+                "directions",
+                "Use pca, which states the error of each direction",
+            )
+        return _drawn(pictures.spectrum(facts))
 
     def intervals(self, name: str = "mean", confidence: float = 0.95) -> Figure:
         """Values of a result with their intervals, one line each.
@@ -152,11 +118,15 @@ class Plots:
         symmetric, length = release.axes_of(name) == PAIR, len(value) if value.ndim else 1
         count = length * (length - 1) // 2 if symmetric else value.size
         if not 0 < count <= MOST_INTERVALS:
-            raise _too_many(count)
+            raise ConfigError(
+                f"A picture of {count:,} intervals cannot be read",
+                f"It shows between 1 and {MOST_INTERVALS}",
+                "Choose a smaller array, or take Release.interval as a table",
+            )
         everywhere: list[tuple[int, ...]] = list(np.ndindex(value.shape))
         places = [place for place in everywhere if not symmetric or place[0] < place[1]]
         labels = [", ".join(_name(along, at) for along, at in zip(names, place, strict=True)) for place in places]
         found = Estimate(np.array([value[at] for at in places]), np.array([error[at] for at in places]))
         title = f"{name.replace('_', ' ')}, with {100 * confidence:g} % intervals for its noise"
         reach = quantile(release.opened, confidence)
-        return interval_lines(title, labels, found, reach)
+        return _interval_lines(title, labels, found, reach)

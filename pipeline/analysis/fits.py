@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,9 +16,9 @@ from blockveil.engine.estimates.noisy_moments import Array, NoisyMoments
 from blockveil.engine.estimates.regression import LinearFit, linear_fit
 from blockveil.engine.estimates.sampling_error import with_sample
 from blockveil.pipeline.analysis import labelled
-from blockveil.pipeline.analysis.joint_noise import POPULATION, check_of, p_values, positions, quantile
+from blockveil.pipeline.analysis.joint_noise import POPULATION, RECORDS, check_of, p_values, positions, quantile
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.base.showing import as_page_part, as_text
+from blockveil.pipeline.base.showing import FactSheet
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.matrix import Shown
 
@@ -53,8 +54,81 @@ def ends(found: Estimate, reach: float) -> tuple[Array, Array]:
     return centre - width, centre + width
 
 
+class LabelledCoefficients(FactSheet):
+    """Coefficients of a release with their errors, intercept first, and what follows from these."""
+
+    release: Shown
+    target: str
+    features: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def _estimate(self) -> Estimate:
+        """Intercept and coefficients, and the standard deviations of their noise, shape (1 + features,)."""
+
+    @property
+    @abstractmethod
+    def _sampling(self) -> Array:
+        """Their standard deviations by the sample, of the same shape."""
+
+    @property
+    def intercept(self) -> float:
+        """Value where all features are zero: in the target's unit, or log odds."""
+        return float(self._estimate.value[0])
+
+    @property
+    def coefficients(self) -> Any:
+        """Change for one unit of each feature, a Series by feature: of the target in its unit, or of the log odds."""
+        return self._series(self._estimate.value)
+
+    @property
+    def standard_error(self) -> Any:
+        """Standard deviation of the noise of each coefficient: a Series by feature; infinite where none is stated."""
+        return self._series(self._estimate.standard_deviation)
+
+    @property
+    def intercept_standard_error(self) -> float:
+        """Standard deviation of the noise of the intercept."""
+        return float(self._estimate.standard_deviation[0])
+
+    @property
+    def p_values(self) -> Any:
+        """Chance of a coefficient as large if that of the population is zero, a Series by feature; of noise and sample.
+
+        The assumptions are those of :mod:`.sampling_error`; 1 where the noise is too large to state an error.
+        """
+        return self._series(self._chances)
+
+    def interval(self, confidence: float = 0.95, of: str = "records") -> Any:
+        """Intervals of intercept and coefficients: a DataFrame with columns ``low`` and ``high``.
+
+        The interval of each holds, in this share of releases of the same records, what the records would give without
+        noise. With ``of="population"`` the error of the sample is part of it; its assumptions are those of
+        :mod:`.sampling_error`. The whole line where no error is stated. Raises ConfigError where the confidence is no
+        probability, or there is no such ``of``.
+        """
+        both = np.column_stack(self._ends(confidence, of))
+        return labelled.table(both, ("feature", "end"), ([INTERCEPT, *self.features], ["low", "high"]))
+
+    def _ends(self, confidence: float, of: str) -> tuple[Array, Array]:
+        check_of(of)
+        found = self._estimate if of == RECORDS else with_sample(self._estimate, self._sampling)
+        return ends(found, quantile(self.release, confidence))
+
+    @property
+    def _chances(self) -> Array:
+        found = with_sample(self._estimate, self._sampling)
+        known = np.isfinite(found.value) & np.isfinite(found.standard_deviation)
+        scores = np.where(known, found.value, 0.0) / np.where(known, found.standard_deviation, 1.0)
+        return p_values(self.release, scores)
+
+    def _series(self, values: Array) -> Any:
+        """Those of features, without the intercept's."""
+        return labelled.table(values[1:], ("feature",), (self.features,))
+
+
 @dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(LabelledCoefficients):
     """Linear regression of one feature on others, from a release.
 
     Attributes
@@ -76,26 +150,6 @@ class Regression:
     fit: LinearFit = field(repr=False)
 
     @property
-    def intercept(self) -> float:
-        """Value of the target where all features are zero, in the target's unit."""
-        return float(self.fit.values[0])
-
-    @property
-    def coefficients(self) -> Any:
-        """Change of the target for one unit of each feature: a Series by feature, target's over feature's unit."""
-        return self._series(self.fit.values[1:])
-
-    @property
-    def standard_error(self) -> Any:
-        """Standard deviation of the noise of each coefficient: a Series by feature; infinite where none is stated."""
-        return self._series(self.fit.standard_error[1:])
-
-    @property
-    def intercept_standard_error(self) -> float:
-        """Standard deviation of the noise of the intercept."""
-        return float(self.fit.standard_error[0])
-
-    @property
     def r_squared(self) -> float:
         """Share of the target's sum of squares that is explained; noise can take it out of the range from 0 to 1."""
         return float(self.fit.r_squared.value)
@@ -104,31 +158,6 @@ class Regression:
     def r_squared_standard_error(self) -> float:
         """Standard deviation of the noise of that share."""
         return float(self.fit.r_squared.standard_deviation)
-
-    @property
-    def p_values(self) -> Any:
-        """Chance of a coefficient as large if that of the population is zero, a Series by feature; of noise and sample.
-
-        The assumptions are those of :mod:`.sampling_error`; 1 where the noise is too large to state an error.
-        """
-        found = with_sample(Estimate(self.fit.values, self.fit.standard_error), self.fit.sampling_error)
-        known = np.isfinite(found.value) & np.isfinite(found.standard_deviation)
-        scores = np.where(known, found.value, 0.0) / np.where(known, found.standard_deviation, 1.0)
-        return self._series(p_values(self.release, scores)[1:])
-
-    def interval(self, confidence: float = 0.95, of: str = "records") -> Any:
-        """Intervals of intercept and coefficients: a DataFrame with columns ``low`` and ``high``.
-
-        The interval of each holds, in this share of releases of the same records, what the records would give without
-        noise. With ``of="population"`` the error of the sample is part of it; its assumptions are those of
-        :mod:`.sampling_error`. Raises ConfigError where the confidence is no probability.
-        """
-        check_of(of)
-        found = Estimate(self.fit.values, self.fit.standard_error)
-        if of == POPULATION:
-            found = with_sample(found, self.fit.sampling_error)
-        both = np.column_stack(ends(found, quantile(self.release, confidence)))
-        return labelled.table(both, ("feature", "end"), ([INTERCEPT, *self.features], ["low", "high"]))
 
     def predict(self, rows: Any) -> Array:
         """Predicted target of rows of your own, shape (rows,), in the target's unit; nothing is charged for it.
@@ -143,11 +172,17 @@ class Regression:
         found: Array = self.intercept + rows_of(rows, self.features) @ self.fit.values[1:]
         return found
 
-    def _series(self, values: Array) -> Any:
-        return labelled.table(values, ("feature",), (self.features,))
+    @property
+    def _estimate(self) -> Estimate:
+        return Estimate(self.fit.values, self.fit.standard_error)
 
-    def _rows(self) -> list[tuple[str, str]]:
-        low, high = ends(Estimate(self.fit.values, self.fit.standard_error), quantile(self.release, 0.95))
+    @property
+    def _sampling(self) -> Array:
+        return self.fit.sampling_error
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Coefficients with their intervals."""
+        low, high = self._ends(0.95, RECORDS)
         shown = zip((INTERCEPT, *self.features), self.fit.values, low, high, strict=True)
         rows = [(name, f"{number(value)}   95 %: {number(a)} to {number(b)}") for name, value, a, b in shown]
         shrunk = [("Shrunk", SHRUNK)] if self.fit.shrunk else []
@@ -166,16 +201,9 @@ class Regression:
         of = f", ridge {number(self.ridge)}" if self.ridge else ""
         return f"Regression of {self.target}{of}, from {self.release.attributes.get('release_id')}"
 
-    def __str__(self) -> str:
-        """Coefficients with their intervals, one line each."""
-        return as_text(self._title, self._rows())
-
-    def _repr_html_(self) -> str:
-        return as_page_part(self._title, self._rows())
-
 
 @dataclass(frozen=True, eq=False)
-class PrincipalComponents:
+class PrincipalComponents(FactSheet):
     """Leading principal components of a release.
 
     Attributes
@@ -252,7 +280,8 @@ class PrincipalComponents:
     def _by_feature(self, values: Array) -> Any:
         return labelled.table(values, ("component", "feature"), (self._names, self.features))
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def rows(self) -> list[tuple[str, str]]:
+        """Components with the intervals of their variances."""
         found = self.found
         low, high = ends(found.variances, quantile(self.release, 0.95))
         shown = zip(self._names, found.variances.value, low, high, found.shares.value, found.sine_distance, strict=True)
@@ -270,13 +299,6 @@ class PrincipalComponents:
     def _title(self) -> str:
         of = ", each feature in units of its standard deviation" if self.standardised else ""
         return f"Principal components{of}, from {self.release.attributes.get('release_id')}"
-
-    def __str__(self) -> str:
-        """Components with the intervals of their variances, one line each."""
-        return as_text(self._title, self._rows())
-
-    def _repr_html_(self) -> str:
-        return as_page_part(self._title, self._rows())
 
 
 def check_components(held: tuple[str, ...], k: object, standardise: bool) -> None:
@@ -345,5 +367,17 @@ def rows_of(rows: Any, features: tuple[str, ...]) -> Array:
             "The rows are not numbers of two axes with a column for each feature",
             f"There are {len(features)} features",
             "Give a DataFrame with the features as columns, or an array of shape (rows, features)",
+        )
+    return found
+
+
+def finite_rows_of(rows: Any, features: tuple[str, ...]) -> Array:
+    """The same of finite numbers alone; raises as :func:`rows_of`, and where one is missing or infinite."""
+    found = rows_of(rows, features)
+    if not np.isfinite(found).all():  # whose scores are in no order: the first class would be named
+        raise ConfigError(
+            "The rows hold a missing or infinite value",
+            "A class or a number follows from finite numbers",
+            "Leave such rows out, or put a constant in the place of the value",
         )
     return found

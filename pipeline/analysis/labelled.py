@@ -66,7 +66,7 @@ def table(values: NDArray[Any], axes: Sequence[str], names: Sequence[Names]) -> 
     """
     if values.ndim == 0:
         return values.item()
-    pd = optional.pandas()
+    pd = optional.library("pandas")
     indices = [
         pd.RangeIndex(length, name=axis) if along is None else pd.Index(along, name=axis, dtype=object)
         for axis, along, length in zip(axes, names, values.shape, strict=True)
@@ -83,7 +83,7 @@ def dataset(release: Shown) -> Any:
 
     Raises ConfigError where xarray is not installed.
     """
-    xr = optional.xarray()
+    xr = optional.library("xarray")
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
     for name, array in release.arrays.items():

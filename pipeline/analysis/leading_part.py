@@ -14,7 +14,7 @@ from blockveil.engine.estimates.noisy_moments import Array
 from blockveil.pipeline.analysis import labelled
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.base.showing import as_page_part, as_text
+from blockveil.pipeline.base.showing import FactSheet
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.matrix import Shown
@@ -33,7 +33,7 @@ _NOTE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Eigenpairs:
+class Eigenpairs(FactSheet):
     """Leading eigenvalues and directions of a release.
 
     Attributes
@@ -139,7 +139,7 @@ class Eigenpairs:
         return [f"component {i + 1}" for i in range(self.values.size)]
 
     def rows(self) -> list[tuple[str, str]]:
-        """Lines for a reader: eigenvalues beside the noise floor."""
+        """Eigenvalues beside the noise floor."""
         rows = [("Noise floor", number(self.noise_floor)), ("Above it", f"{self.above_noise} of {self.values.size}")]
         for name, value in zip(self._names, self.values, strict=True):
             rows.append((name, number(value) + ("" if value > self.noise_floor else "   may be noise")))
@@ -148,13 +148,6 @@ class Eigenpairs:
     @property
     def _title(self) -> str:
         return f"Leading directions, from {self.release.attributes.get('release_id')}"
-
-    def __str__(self) -> str:
-        """Eigenvalues beside the noise floor, one line each."""
-        return as_text(self._title, self.rows())
-
-    def _repr_html_(self) -> str:
-        return as_page_part(self._title, self.rows())
 
 
 def leading_part(release: Shown, features: tuple[str, ...], k: int) -> Eigenpairs:

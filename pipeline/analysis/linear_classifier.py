@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from blockveil.engine.estimates.class_rules import ClassRule, ClassScores, class_scores
 from blockveil.engine.estimates.noisy_moments import NoisyMoments
-from blockveil.pipeline.analysis.fits import rows_of
+from blockveil.pipeline.analysis.fits import finite_rows_of
 from blockveil.pipeline.analysis.joint_noise import Names, positions
 from blockveil.pipeline.analysis.labelled import plain
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.base.showing import as_page_part, as_text
+from blockveil.pipeline.base.showing import FactSheet
 from blockveil.pipeline.report.matrix import Shown
 
 Array = NDArray[np.float64]
@@ -23,7 +23,7 @@ LEAST_RIDGE, MOST_RIDGE = 0.0, 1e6
 
 
 @dataclass(frozen=True, eq=False)
-class LinearClassifier:
+class LinearClassifier(FactSheet):
     """Classes by scores that are linear in the features, from a release.
 
     What it predicts of a record is post-processing of the release and costs nothing; the record itself is not protected
@@ -67,20 +67,14 @@ class LinearClassifier:
 
     def decision_function(self, rows: Any) -> Array:
         """Score of each class, shape (rows, classes); the largest one decides. Parameters and errors as above."""
-        found = rows_of(rows, self.features)
-        if not np.isfinite(found).all():  # whose scores are in no order: the first class would be named
-            raise ConfigError(
-                "The rows hold a missing or infinite value",
-                "A class follows from finite numbers",
-                "Leave such rows out, or put a constant in the place of the value",
-            )
-        return self.scores.of(found)
+        return self.scores.of(finite_rows_of(rows, self.features))
 
     @property
     def _title(self) -> str:
         return f"Classes by {self.rule}, from {self.release.attributes.get('release_id')}"
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def rows(self) -> list[tuple[str, str]]:
+        """What it is made of."""
         return [
             ("Classes", ", ".join(self.classes)),
             ("Features", f"{len(self.features):,}"),
@@ -88,38 +82,15 @@ class LinearClassifier:
             ("Errors", "none is stated: how often a class is wrong depends on the records"),
         ]
 
-    def __str__(self) -> str:
-        """What it is made of, one line each."""
-        return as_text(self._title, self._rows())
-
-    def _repr_html_(self) -> str:
-        return as_page_part(self._title, self._rows())
-
-
-@dataclass(frozen=True)
-class ClassifierAsked:
-    """Which classifier.
-
-    Attributes
-    ----------
-    target
-        Name of a column of 0 and 1, or of the columns of all classes.
-    features
-        What tells them apart; all features of other columns where None.
-    rule
-        ``ridge`` or ``lda``.
-    ridge
-        How strongly directions that noise dominates are held back.
-    """
-
-    target: Names
-    features: Names | None
-    rule: str
-    ridge: float
-
 
 def classifier_of(
-    release: Shown, held: tuple[str, ...], moments: NoisyMoments, asked: ClassifierAsked
+    release: Shown,
+    held: tuple[str, ...],
+    moments: NoisyMoments,
+    target: Names,
+    features: Names | None,
+    rule: str,
+    ridge: float,
 ) -> LinearClassifier:
     """Classifier of a release.
 
@@ -127,30 +98,29 @@ def classifier_of(
     ----------
     release, held, moments
         The release, the names of its features and their moments about the mean.
-    asked
-        Which one.
+    target, features, rule, ridge
+        As for :meth:`.Release.classifier`.
 
     Raises
     ------
     ConfigError
         A name is unknown, a class is no column of 0 and 1, or the rule or the ridge is none.
     """
-    targets = _names(asked.target)
+    targets = _names(target)
     labels = positions(held, targets)
-    chosen = _others(held, targets) if asked.features is None else _names(asked.features)
+    chosen = _others(held, targets) if features is None else _names(features)
     columns = positions(held, chosen)
     _check_labels(release, targets)
     shared = [name for name in chosen if name in targets]
     if shared:
         raise ConfigError(f'"{shared[0][:60]}" is a class and a feature', "It tells nothing of itself", "Leave it out")
-    if asked.rule not in set(ClassRule):
+    if rule not in set(ClassRule):
         raise ConfigError("rule is unknown", f"It is one of {', '.join(ClassRule)}", "Choose one of them")
-    ridge = asked.ridge
     if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not LEAST_RIDGE <= ridge <= MOST_RIDGE:
         raise ConfigError("ridge is out of range", f"It is a number from 0 to {MOST_RIDGE:g}", "Give for instance 1")
-    scores = class_scores(moments, labels, columns, ClassRule(asked.rule), float(ridge))
+    scores = class_scores(moments, labels, columns, ClassRule(rule), float(ridge))
     classes = tuple(targets) if len(targets) > 1 else (f"not {targets[0]}", targets[0])
-    return LinearClassifier(release, classes, tuple(chosen), asked.rule, float(ridge), scores)
+    return LinearClassifier(release, classes, tuple(chosen), rule, float(ridge), scores)
 
 
 def _others(held: tuple[str, ...], targets: list[str]) -> list[str]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates.matrices import Estimate
-from blockveil.engine.estimates.sampling_error import with_sample
 from blockveil.pipeline.analysis import labelled
-from blockveil.pipeline.analysis.fits import INTERCEPT, ends
-from blockveil.pipeline.analysis.joint_noise import POPULATION, check_of, p_values, quantile
+from blockveil.pipeline.analysis.fits import INTERCEPT, LabelledCoefficients
+from blockveil.pipeline.analysis.joint_noise import POPULATION
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.base.showing import as_page_part, as_text
 from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.report.matrix import Shown
 from blockveil.pipeline.report.released_coefficients import Coefficients, coefficients_of
@@ -42,7 +39,7 @@ def released(release: Shown) -> Coefficients | None:
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticRegression:
+class LogisticRegression(LabelledCoefficients):
     """Logistic regression of two classes: one step of Newton's method from the last weights of a training.
 
     What is estimated has the largest likelihood, of the records as they are clipped to their bounds: without weight
@@ -78,73 +75,25 @@ class LogisticRegression:
         return cls(release, found)
 
     @property
-    def target(self) -> str:
+    def target(self) -> str:  # type: ignore[override]
         """What is explained: the log odds of code 1."""
         return self.found.target
 
     @property
-    def features(self) -> tuple[str, ...]:
+    def features(self) -> tuple[str, ...]:  # type: ignore[override]
         """What explains it."""
         return self.found.features
 
     @property
-    def intercept(self) -> float:
-        """Log odds where all features are zero."""
-        return float(self.found.values[0])
+    def _estimate(self) -> Estimate:
+        return Estimate(self.found.values, self.found.noise)
 
     @property
-    def coefficients(self) -> Any:
-        """Change of the log odds for one unit of each feature: a Series by feature."""
-        return self._series(self.found.values[1:])
+    def _sampling(self) -> Array:
+        return self.found.sampling
 
-    @property
-    def standard_error(self) -> Any:
-        """Standard deviation of the noise of each coefficient: a Series by feature; infinite where none is stated."""
-        return self._series(self.found.noise[1:])
-
-    @property
-    def intercept_standard_error(self) -> float:
-        """Standard deviation of the noise of the intercept."""
-        return float(self.found.noise[0])
-
-    @property
-    def p_values(self) -> Any:
-        """Chance of a coefficient as large if that of the population is zero, a Series by feature; of noise and sample.
-
-        1 where no error is stated.
-        """
-        return self._series(self._chances[1:])
-
-    def interval(self, confidence: float = 0.95, of: str = "records") -> Any:
-        """Intervals of intercept and coefficients: a DataFrame with columns ``low`` and ``high``.
-
-        The interval of each holds, in this share of releases of the same records, what the records would give without
-        noise. With ``of="population"`` the error of the sample is part of it. The whole line where no error is stated.
-
-        Raises
-        ------
-        ConfigError
-            The confidence is no probability, or there is no such ``of``.
-        """
-        both = np.column_stack(self._ends(confidence, of))
-        return labelled.table(both, ("feature", "end"), ([INTERCEPT, *self.features], ["low", "high"]))
-
-    def _ends(self, confidence: float, of: str) -> tuple[Array, Array]:
-        check_of(of)
-        found = Estimate(self.found.values, self.found.noise)
-        if of == POPULATION:
-            found = with_sample(found, self.found.sampling)
-        return ends(found, quantile(self.release, confidence))
-
-    @property
-    def _chances(self) -> Array:
-        deviation = np.hypot(self.found.noise, self.found.sampling)
-        return p_values(self.release, self.found.values / deviation)
-
-    def _series(self, values: Array) -> Any:
-        return labelled.table(values, ("feature",), (self.features,))
-
-    def _rows(self) -> list[tuple[str, str]]:
+    def rows(self) -> list[tuple[str, str]]:
+        """Coefficients with their intervals for the population."""
         names, values = (INTERCEPT, *self.features), self.found.values
         if not self.found.known:
             return [*((name, number(value)) for name, value in zip(names, values, strict=True)), ("Errors", _UNKNOWN)]
@@ -158,10 +107,3 @@ class LogisticRegression:
     @property
     def _title(self) -> str:
         return f"Logistic regression of {self.target}, from {self.release.attributes.get('release_id')}"
-
-    def __str__(self) -> str:
-        """Coefficients with their intervals, one line each."""
-        return as_text(self._title, self._rows())
-
-    def _repr_html_(self) -> str:
-        return as_page_part(self._title, self._rows())

@@ -22,7 +22,7 @@ from blockveil.pipeline.analysis.figures import Plots
 from blockveil.pipeline.analysis.fits import Interval, PrincipalComponents, Regression, ends
 from blockveil.pipeline.analysis.joint_noise import POPULATION, RECORDS, Names, check_of, quantile
 from blockveil.pipeline.analysis.leading_part import Eigenpairs, leading_part
-from blockveil.pipeline.analysis.linear_classifier import ClassifierAsked, LinearClassifier, classifier_of
+from blockveil.pipeline.analysis.linear_classifier import LinearClassifier, classifier_of
 from blockveil.pipeline.analysis.logistic_regression import LogisticRegression
 from blockveil.pipeline.analysis.results import DERIVED, PARTIAL, StatedGuarantee
 from blockveil.pipeline.analysis.trained_model import TrainedModel
@@ -234,8 +234,8 @@ class Release(EstimatedResults):
         ConfigError
             The release has no mean, or a name, the rule or the ridge is none.
         """
-        asked = ClassifierAsked(target, features, rule, ridge)
-        return classifier_of(self.opened, self.features, self._about_mean("A classifier"), asked)
+        moments = self._about_mean("A classifier")
+        return classifier_of(self.opened, self.features, moments, target, features, rule, ridge)
 
     def logistic_regression(self) -> LogisticRegression:
         """The logistic regression that the release has trained, with standard errors, intervals and p-values.

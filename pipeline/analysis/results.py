@@ -55,6 +55,10 @@ class StatedGuarantee:
         )
 
 
+def _result(name: str, description: str) -> Any:
+    return property(lambda results: results[name], doc=description)
+
+
 class Results(ABC):
     """Labelled results by name: a float, a Series or a DataFrame with the names of features and cells on its axes."""
 
@@ -62,65 +66,32 @@ class Results(ABC):
     def __getitem__(self, name: str) -> Any:
         """One of them."""
 
-    @property
-    def count(self) -> Any:
-        """Number of records, a float."""
-        return self["count"]
-
-    @property
-    def mean(self) -> Any:
-        """Mean of each feature, a Series, in its unit."""
-        return self["mean"]
-
-    @property
-    def covariance(self) -> Any:
-        """Covariance of each pair of features, a DataFrame, over the count; in products of their units."""
-        return self["covariance"]
-
-    @property
-    def correlation(self) -> Any:
-        """Best estimate of the correlation of each pair of features, a DataFrame: positive semi-definite, without NaN.
-
-        Where noise is small it is :attr:`raw_correlation`; where it is not, it and its standard error are simulated.
-        """
-        return self[CORRELATION]
-
-    @property
-    def raw_correlation(self) -> Any:
-        """Covariance over the roots of its diagonal entries, a DataFrame; NaN where a released variance is negative."""
-        return self[RAW]
-
-    @property
-    def second_moment(self) -> Any:
-        """Sum of products of features about the origin, a DataFrame, in products of their units."""
-        return self["second_moment"]
-
-    @property
-    def counts(self) -> Any:
-        """Number of records in each cell: a Series or a DataFrame, or a Series of as many index levels as axes."""
-        return self["counts"]
-
-    @property
-    def totals(self) -> Any:
-        """Sum of each column over all records, a Series, in its unit."""
-        return self["totals"]
-
-    @property
-    def rows(self) -> Any:
-        """Records with noise, a DataFrame, in the features' units."""
-        return self["rows"]
-
-    @property
-    def outer_products(self) -> Any:
-        """Sum of outer products of left and right features, a DataFrame."""
-        return self["outer_products"]
-
-    @property
-    def gradients(self) -> Any:
-        """Sum of clipped gradients by the model's weights."""
-        return self["gradients"]
-
-    @property
-    def directions(self) -> Any:
-        """Principal directions as released, a DataFrame of features by directions."""
-        return self["directions"]
+    count = _result("count", "Number of records, a float.")
+    mean = _result("mean", "Mean of each feature, a Series, in its unit.")
+    covariance = _result(
+        "covariance",
+        "Covariance of each pair of features, a DataFrame, over the count; in products of their units.",
+    )
+    correlation = _result(
+        CORRELATION,
+        "Best estimate of the correlation of each pair of features, a DataFrame: positive semi-definite, without "
+        "NaN. Where noise is small it is :attr:`raw_correlation`; where it is not, it and its standard error are "
+        "simulated.",
+    )
+    raw_correlation = _result(
+        RAW,
+        "Covariance over the roots of its diagonal entries, a DataFrame; NaN where a released variance is negative.",
+    )
+    second_moment = _result(
+        "second_moment",
+        "Sum of products of features about the origin, a DataFrame, in products of their units.",
+    )
+    counts = _result(
+        "counts",
+        "Number of records in each cell: a Series or a DataFrame, or a Series of as many index levels as axes.",
+    )
+    totals = _result("totals", "Sum of each column over all records, a Series, in its unit.")
+    rows = _result("rows", "Records with noise, a DataFrame, in the features' units.")
+    outer_products = _result("outer_products", "Sum of outer products of left and right features, a DataFrame.")
+    gradients = _result("gradients", "Sum of clipped gradients by the model's weights.")
+    directions = _result("directions", "Principal directions as released, a DataFrame of features by directions.")

@@ -55,7 +55,7 @@ def sample(release: Shown, features: tuple[str, ...], count: int, seed: int | No
     values, vectors = np.linalg.eigh(covariance)
     drawn = np.random.default_rng(seed).standard_normal((count, mean.size))
     found = mean + (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    table = optional.pandas().DataFrame(found, columns=list(features))
+    table = optional.library("pandas").DataFrame(found, columns=list(features))
     table.index.name = "synthetic record"
     table.attrs = {"synthetic": True, "note": NOTE, "release": labelled.plain(release.attributes.get("release_id"))}
     return table

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from blockveil.engine.answers.models import FEATURE_STEPS, Activation, Model, Output, sigmoid, softmax
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
+from blockveil.pipeline.analysis.fits import finite_rows_of
 from blockveil.pipeline.analysis.labelled import plain
 from blockveil.pipeline.analysis.logistic_regression import released
 from blockveil.pipeline.base.errors import ConfigError
@@ -126,27 +127,5 @@ class TrainedModel:
         return np.column_stack([1.0 - share, share])
 
     def _reached(self, records: Any) -> Array:
-        values = self._values(records)
         clip = Quantiser(self.box.coordinates(), FEATURE_STEPS, augmented=True, stand_in=None)
-        return self.model.reached(clip.quantise(values))
-
-    def _values(self, records: Any) -> Array:
-        columns = getattr(records, "columns", None)
-        if columns is not None:
-            lacking = [name for name in self.features if name not in columns]
-            if lacking:
-                raise ConfigError(
-                    f'The records lack column "{lacking[0]}"', "All features of the model are there", "Add it"
-                )
-            records = records[list(self.features)]
-        try:
-            values = np.asarray(records, np.float64)
-        except (TypeError, ValueError):
-            values = np.empty(0)
-        if values.ndim != 2 or values.shape[1] != len(self.features) or not np.isfinite(values).all():
-            raise ConfigError(
-                "The records are not finite numbers of each feature",
-                f"They have {len(self.features)} columns, in the order of the release's features",
-                "Correct them, or give a DataFrame with the features' names",
-            )
-        return values
+        return self.model.reached(clip.quantise(finite_rows_of(records, self.features)))

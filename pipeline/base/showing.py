@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from blockveil.pipeline.base.printable import as_html, one_line
@@ -23,3 +24,22 @@ def as_page_part(title: str, rows: FactRows) -> str:
         for what, value in rows
     )
     return f"<div><p><strong>{as_html(title)}</strong></p><table><tbody>{cells}</tbody></table></div>"
+
+
+class FactSheet(ABC):
+    """What shows itself as rows of facts below a title: in a terminal as text, in a notebook as a table."""
+
+    @property
+    @abstractmethod
+    def _title(self) -> str: ...
+
+    @abstractmethod
+    def rows(self) -> FactRows:
+        """What is shown, and its value."""
+
+    def __str__(self) -> str:
+        """Return the facts, one line each."""
+        return as_text(self._title, self.rows())
+
+    def _repr_html_(self) -> str:
+        return as_page_part(self._title, self.rows())

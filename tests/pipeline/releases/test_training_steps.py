@@ -341,7 +341,7 @@ def test_a_release_predicts_records_of_ones_own(tmp_path):
     "records", [X[:, :2], X[:, 0], [["a", "b", "c"]], X * np.nan, pd.DataFrame({"x1": [1.0]}), None]
 )
 def test_records_that_are_not_the_models_features_are_refused(records, trained):
-    with pytest.raises(ConfigError, match=r"The records (lack column|are not finite numbers)"):
+    with pytest.raises(ConfigError, match=r"The rows (have no column|are not numbers|hold a missing)"):
         trained.predict(records)
 
 
