@@ -154,6 +154,7 @@ PARTS = {
     "accuracy",
     "unit_rows",
     "release_checks",
+    "interview",
     "post_processing",
     "learning",
     "preview",

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACES = {ROOT / layer / "kinds" for layer in ("engine", "pipeline")}
 REGISTRY = ROOT / "pipeline" / "base" / "kinds.py"
 
-AT_MOST = {"files that import a kind": 0, "files that say a kind": 6}
+AT_MOST = {"files that import a kind": 0, "files that say a kind": 4}
 """What is left outside the folders; each number may only fall. Whoever imports no kind tells none apart."""
 
 

@@ -19,7 +19,7 @@ from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.base.spelling import UnitType
 from blockveil.pipeline.plan import summary
 from blockveil.pipeline.scaffold import interview
-from blockveil.pipeline.scaffold.answers import Every, Purpose
+from blockveil.pipeline.scaffold.answers import Every, PurposeName
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
 from blockveil.pipeline.scaffold.folder import BegunFolder, FirstRelease, compose
 from blockveil.pipeline.scaffold.many_columns import column_lines
@@ -48,7 +48,7 @@ def init(
     names: str,
     columns: str,
     rows_at_most: int,
-    purpose: Purpose,
+    purpose: PurposeName,
     strictness: str,
     every: Every,
     unit_column: str,

@@ -10,12 +10,13 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, Strict
 
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.kinds import kinds
 from blockveil.pipeline.base.spelling import UnitType
 from blockveil.pipeline.config.deployments_file import Zone
 from blockveil.pipeline.config.ingest_columns import CALENDAR
@@ -30,9 +31,16 @@ from blockveil.pipeline.scaffold.column_answers import (
     YesNo,
     parse_column,
 )
+from blockveil.pipeline.scaffold.purposes import Purpose
 from blockveil.pipeline.sections.fields import Label, Location, Name, Number, Section, Whole, refusal, rule
 
-Purpose = Literal["correlations", "totals", "counts", "tables", "directions", "training", "gradients"]
+PURPOSES = {each.name: each for kind in kinds() for each in kind.part("interview", tuple[Purpose, ...]())}
+"""What a release can be for, by the name of the answer."""
+
+if TYPE_CHECKING:
+    PurposeName = str
+else:
+    PurposeName = Literal[tuple(PURPOSES)]
 Every = Literal["once", "night", "week", "month"]
 Level = Literal["strict", "usual", "loose"]
 
@@ -49,11 +57,10 @@ AVERAGE = "average"
 _LONGEST = 120
 """Letters of a unit's name."""
 
-_OF_PURPOSES: dict[str, tuple[str, ...]] = {
-    "ways": ("tables",),
-    "directions": ("directions",),
-    "target": ("training", "gradients"),
-    "examples": ("training",),
+OF_PURPOSES = {
+    question.key: tuple(each.name for each in PURPOSES.values() if question.key in {own.key for own in each.questions})
+    for purpose in PURPOSES.values()
+    for question in purpose.questions
 }
 """Which purposes an answer belongs to."""
 
@@ -116,9 +123,8 @@ class Answers(Section):
     default it is left out unless the number of records is public"""
     columns: Annotated[dict[Label, Answered], Field(min_length=1)] | None = None
     """the columns that are released, each with what is known about it without looking"""
-    purpose: Purpose | None = None
-    """what the release is for: "correlations", regressions and classifiers, "totals" and means, "counts" in a grid,
-    "tables" over a few columns each, principal "directions", "training" of a model, or one sum of its "gradients" """
+    purpose: PurposeName | None = None
+    """what the release is for"""
     ways: Annotated[Whole, Field(ge=1, le=12)] | None = None
     """of "tables": how many columns each of them is over"""
     directions: Annotated[Whole, Field(ge=1, le=2**15)] | None = None
@@ -146,7 +152,7 @@ class Answers(Section):
     @property
     def counted(self) -> bool:
         """Whether records are counted in cells."""
-        return self.purpose in ("counts", "tables")
+        return self.purpose is not None and PURPOSES[self.purpose].counted
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -241,7 +247,7 @@ class Answers(Section):
 
     @rule
     def _purpose_fits(self) -> None:
-        for key, purposes in _OF_PURPOSES.items():
+        for key, purposes in OF_PURPOSES.items():
             if self.purpose not in purposes and getattr(self, key) is not None:
                 belongs = f"It belongs to {' and '.join(purposes)}"
                 raise refusal(key, "given for another purpose", belongs, "Leave it out")

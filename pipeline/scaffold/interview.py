@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
 from blockveil.pipeline.base.errors import BlockveilError, ConfigError
 from blockveil.pipeline.config.explain import explain
-from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, Answers, absent_columns
+from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, OF_PURPOSES, PURPOSES, Answers, absent_columns
 from blockveil.pipeline.scaffold.column_answers import HELP
 from blockveil.pipeline.scaffold.column_names import SourceColumns, pasted
 from blockveil.pipeline.scaffold.many_columns import column_lines, each_column, is_skip
@@ -75,14 +76,7 @@ def _yes(key: str) -> Callable[[str], Mapping[str, Any]]:
     return lambda words: {key: {"y": True, "yes": True, "n": False, "no": False}.get(words.lower(), words)}
 
 
-_OTHER_WORDS = {
-    **dict.fromkeys(("regression", "regressions", "covariance", "covariances", "classifier"), "correlations"),
-    **dict.fromkeys(("means", "sums"), "totals"),
-    **dict.fromkeys(("histogram", "histograms"), "counts"),
-    **dict.fromkeys(("marginals", "crosstabs", "synthetic"), "tables"),
-    **dict.fromkeys(("pca", "components"), "directions"),
-    **dict.fromkeys(("model", "train"), "training"),
-}
+_OTHER_WORDS = {word: each.name for each in PURPOSES.values() for word in each.synonyms}
 """What else people call a purpose."""
 
 
@@ -127,6 +121,17 @@ def _strictness(words: str) -> Mapping[str, Any]:
 
 def _names(words: str) -> Mapping[str, Any]:
     return {"names": list(pasted(words))}
+
+
+def _of_purposes() -> Iterator[Decision]:
+    """Questions of each purpose; one that several of them ask is asked once."""
+    for each in {own.key: own for purpose in PURPOSES.values() for own in purpose.questions}.values():
+        read = _whole(each.key) if each.whole else _text(each.key)
+        yield Decision(each.key, each.text, each.help, partial(_is_open, each.key), read, each.suggestion)
+
+
+def _is_open(key: str, given: Answers, source: SourceColumns) -> bool:
+    return given.purpose in OF_PURPOSES[key] and getattr(given, key) is None
 
 
 DECISIONS: tuple[Decision, ...] = (
@@ -179,45 +184,12 @@ DECISIONS: tuple[Decision, ...] = (
     ),
     Decision(
         "purpose",
-        "What is it for? (correlations, totals, counts, tables, directions, training, gradients)",
-        "correlations: counts, means, covariances, and from them regressions, principal components and classifiers. "
-        "totals: counts, sums and means. counts: how many records lie in each cell of one grid of all columns. tables: "
-        "the same for all pairs, or triples, of many columns, in tables that agree; programs make up records from "
-        "them. directions: principal components alone. training: a linear model, by many steps under one charge. "
-        "gradients: one such step.",
+        f"What is it for? ({', '.join(PURPOSES)})",
+        " ".join(f"{each.name}: {each.meaning}." for each in PURPOSES.values()),
         lambda given, source: given.purpose is None,
         _purpose,
     ),
-    Decision(
-        "ways",
-        "Tables of how many columns each?",
-        "2 counts every pair of columns. Each further column means more tables, of more cells, and more noise.",
-        lambda given, source: given.purpose == "tables" and given.ways is None,
-        _whole("ways"),
-        lambda given: "2",
-    ),
-    Decision(
-        "directions",
-        "How many principal directions?",
-        "Fewer than there are columns. Each further one has more noise.",
-        lambda given, source: given.purpose == "directions" and given.directions is None,
-        _whole("directions"),
-    ),
-    Decision(
-        "target",
-        "Which column does the model predict?",
-        "A number or yes-no, among the columns that you describe next.",
-        lambda given, source: given.purpose in ("training", "gradients") and given.target is None,
-        _text("target"),
-    ),
-    Decision(
-        "examples",
-        "About how many records are there? A public guess, never a count of the file.",
-        "Sums of gradients are divided by it. One that is twice too large makes each step half as long.",
-        lambda given, source: given.purpose == "training" and given.examples is None,
-        _whole("examples"),
-        lambda given: str(given.rows_at_most or ""),
-    ),
+    *_of_purposes(),
     Decision(
         "columns",
         "What do you know of each column without having looked?",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
 from blockveil.pipeline.config.ingest_columns import CALENDAR
-from blockveil.pipeline.config.learned_geometry import MOST_LEARNED
 from blockveil.pipeline.config.toml import toml_lines, toml_value
 from blockveil.pipeline.public.bounds_draft import DIGITS
-from blockveil.pipeline.report.released_moments import MOST_FEATURES
-from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, Answers, Strictness
+from blockveil.pipeline.scaffold.answers import AVERAGE, EACH_ROW, PURPOSES, Answers, Strictness
 from blockveil.pipeline.scaffold.column_answers import (
     Calendar,
     Categories,
@@ -24,12 +22,10 @@ from blockveil.pipeline.scaffold.column_answers import (
 )
 from blockveil.pipeline.scaffold.column_names import SourceColumns, catalog_table, table_place
 from blockveil.pipeline.scaffold.place import FIRST, Place
+from blockveil.pipeline.scaffold.purposes import Purpose, table
 
 MISSING = ("", "NA", "N/A", "NaN", "null", "NULL", "None")
 """Texts by which programs write a missing value, unless one of them is a category."""
-
-_ADDED = ("correlations", "totals")
-"""Purposes whose records are added up in steps."""
 
 _FAR = {"name": "", "lower": -1e15, "upper": 1e15}
 """Bounds that hold whatever a column may hold, of one whose bounds are learned."""
@@ -55,8 +51,8 @@ def ingest_text(answers: Answers, source: SourceColumns, location: str, place: P
     return _joined(
         f"# From the source to the store that {place.release} reads. Every value is checked against what is declared "
         "here.",
-        _table("ingest", {"store": place.store, "dtype": "float32"}),
-        _table("source", _source(answers, source, location), *_source_words(source)),
+        table("ingest", {"store": place.store, "dtype": "float32"}),
+        table("source", _source(answers, source, location), *_source_words(source)),
         _unit(answers),
         "# The columns of the store, in their order. A list of categories is public, and no category is looked up.",
         *(_column(name, answer, answers) for name, answer in ordered(answers)),
@@ -67,8 +63,8 @@ def _source(answers: Answers, source: SourceColumns, location: str) -> dict[str,
     if source.query and (place := table_place(location)) is not None:
         return {"kind": place.kind, place.key: place.database, "query": source.query}
     if source.kind in ("delta", "iceberg"):
-        catalog, table = catalog_table(location) or (None, location)
-        return {"kind": source.kind, "table": table, "catalog": catalog}
+        catalog, name = catalog_table(location) or (None, location)
+        return {"kind": source.kind, "table": name, "catalog": catalog}
     found: dict[str, Any] = {"kind": source.kind, "files": [location]}
     if source.kind == "csv" and source.delimiter != ",":
         found["delimiter"] = source.delimiter
@@ -86,7 +82,7 @@ def _source_words(source: SourceColumns) -> list[str]:
 
 def _unit(answers: Answers) -> str:
     if answers.unit_column is None:
-        return _table("unit", {"kind": "row", "name": answers.called}, "# Each row is protected as one of its own.")
+        return table("unit", {"kind": "row", "name": answers.called}, "# Each row is protected as one of its own.")
     common = {
         "name": answers.called,
         "column": answers.unit_column,
@@ -95,12 +91,12 @@ def _unit(answers: Answers) -> str:
         "seed": f"{answers.dataset}: any text; it fixes which rows are kept",
     }
     if answers.rows_per_unit == AVERAGE:
-        return _table(
+        return table(
             "unit",
             {"kind": "aggregate", **common, "by": "mean"},
             f"# All rows of {answers.called} become one record, their mean, and are protected together.",
         )
-    return _table(
+    return table(
         "unit",
         {"kind": "choose", **common, "rows_at_most": answers.rows_per_unit},
         f"# All rows of {answers.called} are protected together. Rows beyond the bound are dropped; which, follows "
@@ -125,7 +121,7 @@ def _column(name: str, answer: ColumnAnswer, answers: Answers) -> str:
             unknown = OTHER if encode == "code" else "zeros"
             found |= {"kind": "category", "categories": list(answer.values), "encode": encode}
             found |= {"unknown": unknown, "missing": "unknown"}
-    return _table("[columns]", found)
+    return table("[columns]", found)
 
 
 def release_text(answers: Answers, share: float | None, place: Place = FIRST) -> str:
@@ -142,13 +138,13 @@ def release_text(answers: Answers, share: float | None, place: Place = FIRST) ->
     """
     return _joined(
         f"# The {answers.purpose} of {answers.dataset}: one night's release. `blockveil plan` shows what it costs.",
-        _table("release", {"dataset": answers.dataset, "name": place.named(answers), "budget": place.budget}),
-        _table("data", {"store": place.store}),
+        table("release", {"dataset": answers.dataset, "name": place.named(answers), "budget": place.budget}),
+        table("data", {"store": place.store}),
         *_query(answers, place),
         _privacy(answers, share),
         _mechanism(answers, place),
         "# [continual] in place of privacy.share and learn pays for all nights of growing records: docs/continual.md.",
-        _table("output", place.output),
+        table("output", place.output),
     )
 
 
@@ -174,14 +170,14 @@ def find_bounds_text(answers: Answers, share: float, place: Place = FIRST) -> st
     return _joined(
         f"# Where do the values lie whose bounds nobody knows? It is released once and takes {100.0 * share:g} % of mu "
         f"squared\n# of the promise. `blockveil public bounds read` makes the bounds of {place.release} from it.",
-        _table(
+        table(
             "release", {"dataset": answers.dataset, "name": f"{place.named(answers)}-bounds", "budget": place.budget}
         ),
-        _table("data", {"store": place.store}),
-        _table("query", {**query, "powers": [-10, 40], "digits": DIGITS}, words) + _rows("features", features),
+        table("data", {"store": place.store}),
+        table("query", {**query, "powers": [-10, 40], "digits": DIGITS}, words) + _rows("features", features),
         _privacy(answers, share),
-        _table("mechanism", {"kind": "gaussian"}),
-        _table("output", place.output),
+        table("mechanism", {"kind": "gaussian"}),
+        table("output", place.output),
     )
 
 
@@ -196,7 +192,7 @@ def _privacy(answers: Answers, share: float | None) -> str:
         privacy["rows_per_unit"] = answers.most_rows_per_unit
     if share is not None:
         privacy["share"] = share
-    return _table("privacy", privacy, *_privacy_words(answers))
+    return table("privacy", privacy, *_privacy_words(answers))
 
 
 def _privacy_words(answers: Answers) -> Iterator[str]:
@@ -209,39 +205,26 @@ def _privacy_words(answers: Answers) -> Iterator[str]:
 
 
 def _query(answers: Answers, place: Place) -> Iterator[str]:
-    common = {"rows_at_most": answers.rows_at_most, "missing": "refuse"}
+    purpose = _purpose(answers)
+    own = {key: getattr(answers, key) for key in purpose.answered}
+    query = {**purpose.query, **own, "rows_at_most": answers.rows_at_most, "missing": "refuse"}
+    if purpose.counted:
+        axes = [_axis(name, answer) for name, answer in ordered(answers)]
+        yield table("query", {**query, "outside": "clip"}) + _rows("axes", axes)
+        return
     features = [_FAR | each for each in _bounded(answers)] if _learns(answers) else _bounded(answers)
-    match answers.purpose:
-        case "counts" | "tables":
-            axes = [_axis(name, answer) for name, answer in ordered(answers)]
-            grid = {"kind": "counts"} if answers.purpose == "counts" else {"kind": "marginals", "ways": answers.ways}
-            yield _table("query", {**grid, **common, "outside": "clip"}) + _rows("axes", axes)
-            return
-        case "training" | "gradients":
-            yield _table("query", {"kind": "gradients", **common, "clipping_norm": 1.0})
-            features = features[:-1]
-        case "directions":
-            yield _table("query", {"kind": "principal-directions", **common, "directions": answers.directions})
-        case "totals":
-            yield _table("query", {"kind": "totals", **common})
-        case _:
-            yield _table(
-                "query",
-                {"kind": "covariance", **common},
-                "# Count, means and covariances, hence correlations, regressions and linear classifiers.",
-            )
-    yield _shape(answers, place, features)
-    if answers.target is not None:
-        yield _model(answers)
-    if answers.purpose == "training":
-        steps = {"steps": 60, "batches": "full", "examples": answers.examples, "optimiser": "momentum"}
-        words = "# All steps are under one charge. The rate is a beginning: try others on simulated records alone."
-        yield _table("query.training", {**steps, "momentum": 0.9, "learning_rate": 2.0, "schedule": "linear"}, words)
+    yield table("query", query, *([purpose.remark] if purpose.remark else []))
+    yield _shape(answers, place, features if answers.target is None else features[:-1])
+    yield from purpose.further(answers)
+
+
+def _purpose(answers: Answers) -> Purpose:
+    return PURPOSES[answers.purpose or ""]
 
 
 def _bounded(answers: Answers) -> list[dict[str, Any]]:
     """Columns of the store with their bounds, and with their steps where what is added up is no mean of several."""
-    stepped = answers.purpose in _ADDED and answers.rows_per_unit != AVERAGE
+    stepped = _purpose(answers).stepped and answers.rows_per_unit != AVERAGE
     features = [pair for name, answer in ordered(answers) for pair in _features(name, answer)]
     return [{key: each for key, each in feature.items() if stepped or key != "step"} for feature in features]
 
@@ -253,7 +236,7 @@ def _shape(answers: Answers, place: Place, features: list[dict[str, Any]]) -> st
         about.append("# All values of a feature with a step are multiples of it, and are not rounded.")
     box: dict[str, Any] = {"kind": "box", "origin": "midpoint"}
     if _learns(answers):
-        box["learn"] = "mean" if answers.purpose == "totals" else "correlation"
+        box["learn"] = _purpose(answers).learn
         about.append("# They may be wide: the noise follows where records lie within them, learned in the same charge.")
     if answers.unknown and _learns(answers):
         box["learn_bounds"] = True
@@ -261,7 +244,7 @@ def _shape(answers: Answers, place: Place, features: list[dict[str, Any]]) -> st
     elif finds_bounds(answers):
         box["bounds"] = place.bounds
         about.append("# Features without lower and upper take theirs from the file, which a charged release pays for.")
-    return _table("query.geometry", box, *about) + _rows("features", features)
+    return table("query.geometry", box, *about) + _rows("features", features)
 
 
 def _features(name: str, answer: ColumnAnswer) -> list[dict[str, Any]]:
@@ -300,36 +283,26 @@ def _axis(name: str, answer: ColumnAnswer) -> dict[str, Any]:
     raise AssertionError("columns that are counted have public bounds")
 
 
-def _model(answers: Answers) -> str:
-    if isinstance(answer := dict(ordered(answers))[answers.target or ""], Numbers):
-        target = {"name": answers.target, "lower": answer.lowest, "upper": answer.highest}
-        return _table("query.model", {"loss": "squared", "target": target})
-    return _table("query.model", {"loss": "logistic", "target": {"name": answers.target, "classes": 2}})
-
-
 def finds_bounds(answers: Answers) -> bool:
     """Whether a release of its own finds bounds of columns that have none: where the night does not learn them."""
     return bool(answers.unknown) and not _learns(answers)
 
 
 def _learns(answers: Answers) -> bool:
-    """Whether a night learns where records lie: for correlations, and for totals of which some bounds are unknown."""
-    most = {"correlations": MOST_FEATURES, "totals": MOST_LEARNED if answers.unknown else 0}
-    return answers.purpose in most and len(_bounded(answers)) <= most[answers.purpose]
+    """Whether a night learns where records lie, for a purpose and so many features for which it can."""
+    purpose = _purpose(answers)
+    return bool(purpose.learn) and len(_bounded(answers)) <= purpose.most_learned(bool(answers.unknown))
 
 
 def _mechanism(answers: Answers, place: Place) -> str:
     if place.gaussian or _learns(answers):
-        noise = {"tables": "residuals", "counts": "gaussian"}.get(answers.purpose or "", "shaped-gaussian")
+        noise = _purpose(answers).gaussian
         optimised = {"optimise_for": "relative-error"} if noise == "shaped-gaussian" else {}
         why = "# Gaussian, as what else the budget pays for." if place.gaussian else "# Gaussian, for learn."
-        return _table("mechanism", {"kind": noise, **optimised}, why)
-    relative = {"kind": "auto", "minimise": "relative"}  # else the column of the largest unit would decide
-    gaussian = {"kind": "gaussian"}
-    kind = {"correlations": relative, "totals": relative, "directions": gaussian, "training": gaussian}
+        return table("mechanism", {"kind": noise, **optimised}, why)
     words = "# The proven mechanism with the least expected error; the plan shows the others."
-    chosen = kind.get(answers.purpose or "", {"kind": "auto", "minimise": "total"})
-    return _table("mechanism", chosen, *([words] if chosen["kind"] == "auto" else []))
+    chosen = _purpose(answers).noise
+    return table("mechanism", chosen, *([words] if chosen["kind"] == "auto" else []))
 
 
 def deployments_text(answers: Answers) -> str:
@@ -338,7 +311,7 @@ def deployments_text(answers: Answers) -> str:
     return _joined(
         "# What runs when: `blockveil serve FOLDER` runs it. A night is released only while the budget lasts.",
         night_text(answers),
-        _table("[verify]", check, "# Recompute the chain of the ledger."),
+        table("[verify]", check, "# Recompute the chain of the ledger."),
     )
 
 
@@ -353,7 +326,7 @@ def night_text(answers: Answers, place: Place = FIRST) -> str:
         "timezone": answers.timezone,
         "missed_nights": "latest",
     }
-    return _table("[night]", night, f"# The last night that the promise pays for is {answers.until}.")
+    return table("[night]", night, f"# The last night that the promise pays for is {answers.until}.")
 
 
 def _cron(answers: Answers) -> str:
@@ -384,11 +357,6 @@ def ordered(answers: Answers) -> list[tuple[str, ColumnAnswer]]:
     """The columns in the order of the store: the target of a model is the last one."""
     columns = list((answers.columns or {}).items())
     return sorted(columns, key=lambda pair: pair[0] == answers.target)
-
-
-def _table(name: str, values: Mapping[str, Any], *comments: str) -> str:
-    given = {key: each for key, each in values.items() if each is not None}
-    return "\n".join([*comments, f"[{name}]", *toml_lines(given)])
 
 
 def _rows(key: str, rows: list[dict[str, Any]]) -> str:

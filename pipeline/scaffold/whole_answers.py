@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.scaffold.answers import Answers
+from blockveil.pipeline.scaffold.answers import OF_PURPOSES, Answers
 from blockveil.pipeline.scaffold.column_names import SourceColumns
 from blockveil.pipeline.scaffold.interview import checked, open_questions, together
 
@@ -14,7 +14,7 @@ _JUDGED_BY = {
     "unit_column": ("unit_type", "rows_per_unit", "row_count_public", "columns"),
     "rows_per_unit": ("row_count_public",),
     "row_count_public": ("missing",),
-    "purpose": ("ways", "directions", "target", "examples"),
+    "purpose": tuple(OF_PURPOSES),
     "columns": ("ways", "directions", "target"),
     "until": ("every",),
     "rows_at_most": ("examples",),
