@@ -3,11 +3,9 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.artifacts`: What a run's page shows
-* :mod:`.audit_flow`: The audit flow
 * :mod:`.conductor`: Conducts one release from its reservation to its report, whoever runs the steps
 * :mod:`.deployed`: The deployment that a run belongs to, as the reviewed folder has it
 * :mod:`.ingest_flow`: The ingest flow
-* :mod:`.init_flow`: The flow that writes the configs of a first release as text, from pasted names
 * :mod:`.overrides`: What a run may change of a reviewed config
 * :mod:`.pace`: How fast a stage goes, in words
 * :mod:`.plan_flow`: The flow for what-if questions
@@ -17,7 +15,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.run_log`: Warnings of plain functions, which know no Prefect, on the page of the run that called them
 * :mod:`.steps`: Steps of a run as Prefect tasks, and failures as states that say what was and what was not spent
 * :mod:`.stopping`: A signal ends a run as an exception, so that the run gives back what it holds
-* :mod:`.study_flow`: The flow that compares mechanisms for a reviewed config at several epsilons
 * :mod:`.turns`: One run of a data set at a time, over all deployments and machines of a server
 * :mod:`.verify_flow`: The flow that verifies a ledger
 """

@@ -93,8 +93,6 @@ FAILURES = (
     "Crashed",
     "TimedOut",
     "DatasetBusy",
-    "Refuted",
-    "BadParameter",
     *_STATE_NAMES.values(),
 )
 """Names of all states in which a run has failed."""

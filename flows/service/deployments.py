@@ -19,13 +19,10 @@ from prefect.schedules import Cron, Schedule
 from prefect.types.entrypoint import EntrypointType
 
 from blockveil.flows.base import code, prefect_internals
-from blockveil.flows.runs.audit_flow import audit
 from blockveil.flows.runs.deployed import DATASET, MARK, NotReviewed
 from blockveil.flows.runs.ingest_flow import ingest_dataset
-from blockveil.flows.runs.init_flow import init
 from blockveil.flows.runs.plan_flow import plan
 from blockveil.flows.runs.release_flow import release
-from blockveil.flows.runs.study_flow import study
 from blockveil.flows.runs.verify_flow import verify_ledger
 from blockveil.flows.service import limits
 from blockveil.flows.service.pages import is_broken, readable, shown_deployments
@@ -35,7 +32,6 @@ from blockveil.pipeline.config.deployments_file import (
     Ingest,
     LedgerCheck,
     LoadedDeployments,
-    MechanismAudit,
     NightSection,
     Scheduled,
 )
@@ -44,9 +40,7 @@ from blockveil.pipeline.data.preview import look
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.what_if import question_of
 
-FLOWS: dict[str, Flow[..., Any]] = {
-    flow.name: flow for flow in (audit, ingest_dataset, init, plan, release, study, verify_ledger)
-}
+FLOWS: dict[str, Flow[..., Any]] = {flow.name: flow for flow in (ingest_dataset, plan, release, verify_ledger)}
 """Every flow that can be deployed, by name."""
 
 BY_HAND = "by-hand"
@@ -118,11 +112,7 @@ def _all(loaded: LoadedDeployments) -> dict[str, tuple[Scheduled | None, Callabl
         made[f"{verify_ledger.name}/{check.config}"] = check, partial(_check, check)
     for each in file.ingest:
         made[f"{ingest_dataset.name}/{each.config}"] = each, partial(_ingest, loaded, each)
-    for attack in file.audit:
-        made[f"{audit.name}/{attack.mechanism}"] = attack, partial(_audit, attack)
     made[f"{release.name}/{BY_HAND}"] = None, partial(_by_hand, loaded)
-    made[f"{study.name}/{BY_HAND}"] = None, partial(_study, loaded)
-    made[f"{init.name}/{BY_HAND}"] = None, _init
     return made
 
 
@@ -297,21 +287,8 @@ def _ingest(loaded: LoadedDeployments, each: Ingest) -> RunnerDeployment:
     return _choices(made, "config", [each.config])
 
 
-def _audit(each: MechanismAudit) -> RunnerDeployment:
-    parameters = {"mechanism": each.mechanism, "epsilon": each.epsilon, "delta": each.delta}
-    return _deployment(audit, each.mechanism, _schedule(each), parameters, [])
-
-
 def _by_hand(loaded: LoadedDeployments) -> RunnerDeployment:
     return _choices(_deployment(release, BY_HAND, None, {}, []), "release", loaded.offered)
-
-
-def _study(loaded: LoadedDeployments) -> RunnerDeployment:
-    return _choices(_deployment(study, BY_HAND, None, {}, []), "config", loaded.offered)
-
-
-def _init() -> RunnerDeployment:
-    return _deployment(init, BY_HAND, None, {}, [])
 
 
 def _what_if(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:

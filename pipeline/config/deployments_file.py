@@ -24,7 +24,7 @@ from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
-from blockveil.pipeline.sections.fields import Name, Number, Reference, RemoteLocation, Section, Whole, refusal, rule
+from blockveil.pipeline.sections.fields import Name, Reference, RemoteLocation, Section, Whole, refusal, rule
 
 FILE_NAME = "deployments.toml"
 """Name of the file in the folder of configs."""
@@ -106,17 +106,6 @@ class Ingest(Scheduled):
     """the file name of an ingest config in the same folder, without .toml"""
 
 
-class MechanismAudit(Scheduled):
-    """``[[audit]]``: attack a mechanism on its worst neighbours."""
-
-    mechanism: Name
-    """the name of a mechanism that can be audited"""
-    epsilon: Annotated[Number, Field(gt=0, le=1000)]
-    """the epsilon of the guarantee that it is calibrated to"""
-    delta: Annotated[Number, Field(gt=0, lt=1)]
-    """the delta of that guarantee"""
-
-
 class AlertsSection(Section):
     """``[alerts]``: whom to tell. Addresses and passwords stay in Prefect blocks, which are named here."""
 
@@ -147,8 +136,6 @@ class Deployments(Section):
     """the ledger checks"""
     ingest: tuple[Ingest, ...] = ()
     """the ingests"""
-    audit: tuple[MechanismAudit, ...] = ()
-    """the audits"""
     alerts: AlertsSection = AlertsSection()
     """who is notified"""
     site: SiteSection | None = None
@@ -160,7 +147,6 @@ class Deployments(Section):
             ("night", [night.config for night in self.night]),
             ("verify", [check.config for check in self.verify]),
             ("ingest", [ingest.config for ingest in self.ingest]),
-            ("audit", [audit.mechanism for audit in self.audit]),
         ):
             repeated = next((name for name in names if names.count(name) > 1), None)
             if repeated is not None:

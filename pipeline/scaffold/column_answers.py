@@ -2,7 +2,7 @@
 
 Such words are ``-60 to 600``, ``yes-no`` and ``F, M``.
 
-The same words are typed at a terminal, written into a file of answers, given to a Python call and pasted into a form.
+The same words are typed at a terminal, written into a file of answers and given to a Python call.
 Words that could be a range or a list are refused: read the wrong way, they would spend a budget on a column of zeros.
 """
 

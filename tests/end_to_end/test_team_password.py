@@ -171,8 +171,6 @@ CHANGES = {
     "release/by-hand": lambda team: {"entrypoint": "evil.release", "job_variables": team.command},
     "plan/people": lambda team: {"storage_document_id": team.block("local-file-system", basepath=str(team.folder))},
     "plan/signed": lambda team: {"enforce_parameter_schema": False, "parameters": {"budget_of": "../evil"}},
-    "study/by-hand": lambda team: {"path": str(team.folder)},
-    "init/by-hand": lambda team: {"job_variables": team.command},
 }
 """What somebody makes of each deployment."""
 

@@ -36,13 +36,6 @@ missed_nights = "latest"
 config = "people"
 cron = "0 6 * * *"
 timezone = "Europe/Berlin"
-
-[[audit]]
-mechanism = "gaussian"
-epsilon = 1.0
-delta = 1e-5
-cron = "0 5 * * 1"
-timezone = "Europe/Berlin"
 """
 
 PWNED = {"prefect.deployments.steps.run_shell_script": {"script": "id > PWNED"}}
@@ -127,7 +120,7 @@ def refused(run, site, *words):
 
 def test_every_deployment_on_the_server_is_what_the_reviewed_folder_says(site):
     made = deployments.build(site)
-    assert len(made) == 7
+    assert len(made) == 4
     with get_client(sync_client=True) as client:
         for each in made:
             known = client.read_deployment_by_name(each.full_name)

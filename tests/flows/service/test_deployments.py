@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import json
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +26,6 @@ from blockveil.flows.base import code
 from blockveil.flows.cluster.workers import ClusterUnfit, NoWorker
 from blockveil.flows.runs import plan_flow as planning
 from blockveil.flows.runs import release_flow as module
-from blockveil.flows.runs import study_flow as studying
 from blockveil.flows.runs import turns
 from blockveil.flows.runs import verify_flow as verifying
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
@@ -55,13 +53,6 @@ grace_minutes = 30
 [[verify]]
 config = "people"
 cron = "0 6 * * *"
-timezone = "Europe/Berlin"
-
-[[audit]]
-mechanism = "gaussian"
-epsilon = 1.0
-delta = 1e-5
-cron = "0 5 * * 1"
 timezone = "Europe/Berlin"
 """
 
@@ -139,10 +130,7 @@ def spent(found):
 
 def test_every_flow_is_deployed_by_module_path_pinned_and_one_at_a_time(site):
     made = {each.full_name: each for each in deployments.build(site(names=()))}
-    assert set(made) == {
-        "release/people", "verify-ledger/people", "audit/gaussian", "release/by-hand", "study/by-hand", "init/by-hand",
-        "plan/people",
-    }  # fmt: skip
+    assert set(made) == {"release/people", "verify-ledger/people", "release/by-hand", "plan/people"}
     for name in made:
         found = read(name)
         assert found.version == code.running()
@@ -158,9 +146,9 @@ def test_every_flow_is_deployed_by_module_path_pinned_and_one_at_a_time(site):
 
 
 def test_forms_offer_reviewed_configs_alone_and_the_server_refuses_others(site):
-    site(names=("release/people", "release/by-hand", "study/by-hand"))
-    for name, field in (("release/by-hand", "release"), ("release/people", "release"), ("study/by-hand", "config")):
-        assert read(name).parameter_openapi_schema["properties"][field]["enum"] == ["people"]
+    site(names=("release/people", "release/by-hand"))
+    for name in ("release/by-hand", "release/people"):
+        assert read(name).parameter_openapi_schema["properties"]["release"]["enum"] == ["people"]
     deployment = read("release/by-hand").id
     for bad in ({"release": "../people"}, {"release": "people", "mode": "spend"}):
         with server() as client, pytest.raises(PrefectHTTPStatusError, match="409"):
@@ -187,9 +175,8 @@ def test_forms_offer_a_config_soon_after_it_came_into_the_folder(site, tmp_path,
             await look(client, datetime.now(UTC))
 
     asyncio.run(once())
-    for name, field in (("release/by-hand", "release"), ("study/by-hand", "config")):
-        assert read(name).parameter_openapi_schema["properties"][field]["enum"] == ["people", "second"]
-    assert read("release/people").parameter_openapi_schema["properties"]["release"]["enum"] == ["people"]
+    for name, names in (("release/by-hand", ["people", "second"]), ("release/people", ["people"])):
+        assert read(name).parameter_openapi_schema["properties"]["release"]["enum"] == names
 
 
 def test_no_field_of_the_form_that_spends_takes_a_secret_an_epsilon_or_a_path(site):
@@ -816,18 +803,6 @@ def test_what_if_questions_show_cost_and_cannot_spend(site):
     question["mechanism"] = {"kind": "auto", "minimise": "total"}
     state = planning.plan(question=question, return_state=True)
     assert "shaped-gaussian" in artifact(state, "which-mechanism").data
-
-
-@pytest.mark.slow
-def test_a_study_compares_every_mechanism_at_each_level(site):
-    found = site()
-    state = studying.study(config="people", epsilons=[0.5, 1.0], return_state=True)
-    assert state.is_completed(), state.message
-    rows = json.loads(artifact(state, "mechanism-comparison").data)
-    assert {"mechanism", "epsilon 0.5", "epsilon 1"} <= rows[0].keys()
-    assert any(row["status"] == "not-private" for row in json.loads(artifact(state, "mechanism-status").data))
-    assert spent(found) == 0
-    assert studying.study(config="nothing", return_state=True).name == "BadConfig"
 
 
 def test_a_date_that_no_month_has_is_refused_before_anything_is_deployed(site):
