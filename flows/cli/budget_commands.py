@@ -6,7 +6,6 @@ import os
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
-from datetime import date as day
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Annotated
@@ -21,13 +20,13 @@ from blockveil.flows.cli.common import (
     Date,
     Json,
     parse_date,
+    parse_day,
     print_answer,
     print_json,
     print_rows,
     read_config,
     say,
 )
-from blockveil.pipeline.base import named_files
 from blockveil.pipeline.base.canonical import digest
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.event_files import plain, read_events
@@ -138,7 +137,6 @@ def forecast(
     every: Annotated[
         int | None, typer.Option(min=1, help="Days between nights, such as 7, in place of the schedule.")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Burn-down chart to write, .svg or .png.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show how many nights the budget affords, how long it lasts, and the noise that makes it last to a date."""
@@ -146,32 +144,12 @@ def forecast(
     cadence = ahead.cadence_of_all(plans) if every is None else Cadence.each(every)
     today = cadence.today(datetime.now(UTC))
     ledger, dataset = Ledger(plans[0].loaded.ledger_url), plans[0].config.release.account
-    budget, history = ledger.budget(dataset), ledger.history(dataset)
-    found = ahead.forecast(budget, history, plans, today, None if until is None else _until(until), cadence)
-    if picture is not None:
-        from blockveil.pipeline.plan import forecast_picture
-
-        made = forecast_picture.picture(found, budget, history, today, _form(picture))
-        named_files.write(picture, made, "The picture")
+    last = parse_day("--until", until)
+    found = ahead.forecast(ledger.budget(dataset), ledger.history(dataset), plans, today, last, cadence)
     if as_json:
         print_json(found.plain())
     else:
         print_rows(forecast_lines(found))
-
-
-def _until(text: str) -> day:
-    try:
-        return day.fromisoformat(text)
-    except ValueError:
-        pass
-    raise ConfigError(f"--until {text!r} is not a date", "A date is written YYYY-MM-DD", "Correct it")
-
-
-def _form(picture: Path) -> str:
-    form = picture.suffix.lower().removeprefix(".")
-    if form not in ("svg", "png"):
-        raise ConfigError(f'"{picture.name}" is not a picture', "A burn-down is .svg or .png", "Name it so")
-    return form
 
 
 def _plans(configs: list[Path], date: str | None) -> list[Plan]:

@@ -212,7 +212,7 @@ def export(
     config: AnyConfig = None,
     ledger: Address = None,
     form: Annotated[
-        Literal["jsonl", "csv", "openlineage"],
+        Literal["jsonl", "openlineage"],
         typer.Option("--format", help="Form of the export; openlineage: a run event a line, without anything private."),
     ] = "jsonl",
     output: Annotated[Path | None, typer.Option(help="File to write; standard output by default.")] = None,
@@ -231,8 +231,8 @@ def export(
         if form == "openlineage" or output is None:
             raise LedgerError(
                 "A ledger is closed for another address only with an export that can be imported there",
-                "It goes on from a file, JSON Lines or CSV",
-                "Give --output, and --format jsonl or csv",
+                "It goes on from a file of JSON Lines",
+                "Give --output, and --format jsonl",
             )
         opened.close_for(address_of(close_for, "--close-for"))
     if output is None:
@@ -254,7 +254,7 @@ def export(
 
 
 def import_(
-    source: Annotated[Path, typer.Argument(help="An export, JSON Lines or CSV.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="An export, JSON Lines.", show_default=False)],
     config: AnyConfig = None,
     ledger: Address = None,
     head: Annotated[str | None, typer.Option(help="Head kept elsewhere, a file or its hash.")] = None,

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.auto import Auto, Metric, proven
 from blockveil.engine.mechanisms.catalogue import ENTRIES, find
 from blockveil.engine.mechanisms.declaration import CatalogueEntry
@@ -18,31 +17,17 @@ from blockveil.pipeline.config.unvetted import offered
 
 Name = Annotated[str | None, typer.Argument(help="Name of a mechanism, to explain it.", show_default=False)]
 
-_EXAMPLE = (0.9, 1e-6)
-"""Guarantee of the picture, which releases nothing: that of the tables of docs/mechanisms.md."""
-
-Epsilon = Annotated[float, typer.Option(help="Epsilon of the profile that is shown.")]
-Delta = Annotated[float, typer.Option(help="Delta of the profile that is shown.")]
-
-_NO_PROFILE = [("True profile", "not known at every epsilon; `blockveil audit` attacks it instead")]
-
 _USES = {
     "release": "a config may name it",
     "study": "for study only: no config can release it as private",
     "library": "for programs; no config names it",
 }
 
-
 _UNVETTED = "a config may name it; a release needs allow_unvetted = true in [release]"
 
 
-def mechanisms(
-    name: Name = None,
-    epsilon: Epsilon = _EXAMPLE[0],
-    delta: Delta = _EXAMPLE[1],
-    as_json: Json = False,
-) -> None:
-    """List all mechanisms with their status, or explain one with its theorem and true privacy profile."""
+def mechanisms(name: Name = None, as_json: Json = False) -> None:
+    """List all mechanisms with their status, or explain one with its theorem and what was found of it."""
     if name is None:
         _list(as_json)
         return
@@ -61,28 +46,11 @@ def mechanisms(
             "A mechanism has one of the names that are listed",
             "Run `blockveil study mechanisms`",
         )
-    _explain(entry, epsilon, delta, as_json)
-
-
-def _explain(entry: CatalogueEntry, epsilon: float, delta: float, as_json: bool) -> None:
     from blockveil.engine.audit.small_problems import served  # problems of all kinds of query
-    from blockveil.pipeline.study.shown_profile import shown_profile  # cases and laws of all audits
 
-    try:
-        guarantee = ApproxDP(epsilon, delta)
-    except ValueError as error:
-        failure = ConfigError("No mechanism has this guarantee", str(error), "Correct --epsilon or --delta")
-    else:
-        profile = shown_profile(entry.name, guarantee)
-        declaration = declared(entry.name)
-        rows = _lines(entry, served(declaration) if declaration else ())
-        if as_json:
-            plain = None if profile is None else profile.plain
-            print_answer(rows, True, name=entry.name, title=entry.title, profile=plain)
-        else:
-            print_answer([*rows, *(_NO_PROFILE if profile is None else profile.lines)], False)
-        return
-    raise failure
+    declaration = declared(entry.name)
+    rows = _lines(entry, () if declaration is None else served(declaration))
+    print_answer(rows, as_json, name=entry.name, title=entry.title)
 
 
 def _list(as_json: bool) -> None:

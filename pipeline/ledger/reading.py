@@ -109,7 +109,7 @@ class LedgerReader:
         return proof_of(rows, head_of(rows, verify_chain(rows, None)), release_id)
 
     def export(self, form: Form, stream: TextIO) -> int:
-        """Write all entries as JSON Lines or CSV, or releases as lineage events; returns how many."""
+        """Write all entries as JSON Lines, or releases as lineage events; returns how many."""
         return write_rows(self._rows(), form, stream)
 
     def _rows(self) -> list[dict[str, Any]]:

@@ -1,9 +1,7 @@
-"""Entries as text and back: JSON Lines, CSV, and events for a lineage catalogue."""
+"""Entries as text and back: JSON Lines, and events for a lineage catalogue."""
 
 from __future__ import annotations
 
-import csv
-import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TextIO
@@ -16,11 +14,9 @@ from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.run_facets import run_events
 from blockveil.pipeline.ledger.schema import entry
 
-Form = Literal["jsonl", "csv", "openlineage"]
+Form = Literal["jsonl", "openlineage"]
 
 _COLUMNS = {column.name: column for column in entry.columns}
-
-csv.field_size_limit(2**31 - 1)
 
 _LONGEST_LINE = 2**28
 """Letters of a line. A config, of which an entry holds a copy, has 2**26 bytes at most; some files have no end."""
@@ -28,18 +24,13 @@ _LONGEST_LINE = 2**28
 
 def write_rows(rows: Sequence[Mapping[str, Any]], form: Form, stream: TextIO) -> int:
     """Write rows; returns how many rows, or events, were written."""
-    if form == "csv":
-        writer = csv.DictWriter(stream, list(_COLUMNS), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return len(rows)
     shown = [dict(row) for row in rows] if form == "jsonl" else run_events([Entry.of(dict(row)) for row in rows])
     stream.writelines(canonical_json(line).decode() + "\n" for line in shown)
     return len(shown)
 
 
 def read_rows(stream: TextIO) -> list[dict[str, Any]]:
-    """Read rows that :func:`write_rows` wrote as JSON Lines or CSV; their chain is not checked here.
+    """Read rows that :func:`write_rows` wrote as JSON Lines; their chain is not checked here.
 
     Raises
     ------
@@ -51,7 +42,7 @@ def read_rows(stream: TextIO) -> list[dict[str, Any]]:
         if row is None:
             raise LedgerError(
                 f"Entry {number} of the file is not an entry of a ledger",
-                "A file to import is an export of a ledger, as JSON Lines or CSV",
+                "A file to import is an export of a ledger, as JSON Lines",
                 "Export the ledger again; other forms cannot be imported",
             )
         rows.append(row)
@@ -59,49 +50,19 @@ def read_rows(stream: TextIO) -> list[dict[str, Any]]:
 
 
 def _parsed(stream: TextIO) -> Iterator[dict[str, Any] | None]:
-    lines = _lines(stream)
     try:
-        first = next(lines, "")
-        if first.startswith("{"):
-            yield from map(_json_row, itertools.chain([first], lines))
-            return
-        names = next(csv.reader([first]), [])
-        if not set(names) <= _COLUMNS.keys():
-            yield None
-        for cells in csv.reader(lines):
-            yield _csv_row(names, cells)
-    except (csv.Error, UnicodeDecodeError):
+        while line := stream.readline(_LONGEST_LINE):
+            yield None if len(line) == _LONGEST_LINE else _row(line)
+    except UnicodeDecodeError:
         yield None
 
 
-def _lines(stream: TextIO) -> Iterator[str]:
-    while line := stream.readline(_LONGEST_LINE):
-        if len(line) == _LONGEST_LINE:
-            raise csv.Error("a line without an end")
-        yield line
-
-
-def _json_row(line: str) -> dict[str, Any] | None:
+def _row(line: str) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
     return _checked(found) if isinstance(found, dict) else None
-
-
-def _csv_row(names: list[str], cells: list[str]) -> dict[str, Any] | None:
-    if len(cells) != len(names):
-        return None
-    try:
-        return _checked({name: _value(_COLUMNS[name], cell) for name, cell in zip(names, cells, strict=True)})
-    except ValueError:
-        return None
-
-
-def _value(column: sa.Column[Any], cell: str) -> Any:
-    if cell == "" and column.nullable:
-        return None
-    return int(cell) if isinstance(column.type, sa.Integer) else cell
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any] | None:

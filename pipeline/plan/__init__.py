@@ -21,7 +21,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
   alone
 * :mod:`.forecast`: How long a budget lasts
 * :mod:`.forecast_lines`: A forecast in words, as a terminal shows it
-* :mod:`.forecast_picture`: The picture of a forecast: what is left of a budget by day, and ahead
 * :mod:`.grouping`: Several rows per unit
 * :mod:`.machine_speed`: How fast this machine is, in about a second: the rates of the cost model
 * :mod:`.mechanism_choice`: From the ``[mechanism]`` of a config to the mechanism

@@ -597,12 +597,11 @@ class LedgerContract:
         assert len(nonces) == len(ledger_of_two.history())
 
     def test_exports_hold_every_row_and_column(self, ledger_of_two):
-        lines, table = io.StringIO(), io.StringIO()
-        assert ledger_of_two.export("jsonl", lines) == ledger_of_two.export("csv", table) == 7
+        lines = io.StringIO()
+        assert ledger_of_two.export("jsonl", lines) == 7
         rows = [json.loads(line) for line in lines.getvalue().splitlines()]
         assert [row["sequence"] for row in rows] == list(range(1, 8))
         assert rows[1]["previous_hash"] == rows[0]["hash"]
-        assert len(table.getvalue().splitlines()) == 8
 
     def test_nights_that_share_a_charge_are_paid_once_and_drawn_in_order(self, url):
         ledger = grant(url)

@@ -273,12 +273,11 @@ class PartsContract:
             assert lines[-1].left == status.remaining_epsilon
             assert lines[-1].note == ("" if part is None else f"of {part[0]} = {part[1]}")
 
-    @pytest.mark.parametrize("form", ["jsonl", "csv"])
-    def test_parts_survive_an_export(self, url, tmp_path, form):
+    def test_parts_survive_an_export(self, url, tmp_path):
         ledger, stream = grant(url, 10.0), io.StringIO(newline="")
         for night, part in enumerate((DAY, ("day", 'a "b", c', "text", LISTED), None)):
             reserve(ledger, str(night), part=part)
-        ledger.export(form, stream)
+        ledger.export("jsonl", stream)
         stream.seek(0)
         copy = Ledger(f"sqlite:///{tmp_path / 'copy.db'}")
         assert copy.load(read_rows(stream), ledger.head(), as_copy=True).problems == []

@@ -41,19 +41,18 @@ def test_what_was_spent_is_shown_of_a_config_that_cannot_be_planned(people):
     assert json.loads(run("budget", people.path, "--json").output)["nights_left"] is None
 
 
-def test_a_forecast_is_plain_text_json_and_a_picture(people, tmp_path):
+def test_a_forecast_is_plain_text_and_json(people):
     until = date.today() + timedelta(days=200)  # noqa: DTZ011 - the command's own day
-    shown = run("forecast", people.path, "--until", until, "--picture", tmp_path / "left.svg")
+    shown = run("forecast", people.path, "--until", until)
     assert shown.exit_code == 0, shown.output
     for word in ("Nights left", "people/covariance", f"To {until}", "times the noise"):
         assert word in shown.output
-    assert (tmp_path / "left.svg").read_text().startswith("<?xml")
     found = json.loads(run("forecast", people.path, "--json").output)
     assert found["nights_left"] > 1
     assert found["until"] is None
 
 
-@pytest.mark.parametrize("words", [("--until", "soon"), ("--until", "2020-01-01"), ("--picture", "left.txt")])
+@pytest.mark.parametrize("words", [("--until", "soon"), ("--until", "2020-01-01")])
 def test_a_forecast_that_makes_no_sense_is_refused(people, words):
     assert run("forecast", people.path, *words).exception.exit_code == 2
 

@@ -21,12 +21,10 @@ WRITERS = {
     "prove": f"ledger prove people.toml {NIGHT} --output",
     "head": "ledger head people.toml --output",
     "export": "ledger export people.toml --output",
-    "export as CSV": "ledger export people.toml --format csv --output",
     "export as OpenLineage": "ledger export people.toml --format openlineage --output",
     "disclose": "export disclosure people.toml --disclosure disclosure.toml --tier 1 --output",
     "approve": "ledger approve signed.toml --date 2026-11-21 --sign file:officer.pem --by Ann --why due --output",
     "plan": "plan people.toml --html",
-    "forecast": "ledger forecast people.toml --picture",
     "weights": "public weights --inputs 3 --outputs 2 --seed 7 --output",
 }
 """What writes a file that may be there already, by its command without the file."""

@@ -31,10 +31,10 @@ def ledger(tmp_path):
     return ledger
 
 
-def handed_over(ledger, target, form="jsonl"):
+def handed_over(ledger, target):
     """Rows of a ledger that was closed for another one."""
     ledger.close_for(target._url)
-    return read_rows(exported(ledger, form))
+    return read_rows(exported(ledger, "jsonl"))
 
 
 def exported(ledger, form):
@@ -52,15 +52,14 @@ def target(request, tmp_path):
     return Ledger(server.url(server.new_database()))
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_an_import_is_the_same_ledger_and_goes_on(ledger, target, form):
-    rows = handed_over(ledger, target, form)
+def test_an_import_is_the_same_ledger_and_goes_on(ledger, target):
+    rows = handed_over(ledger, target)
     found = target.load(rows, ledger.head())
     assert found.problems == []
     assert target.history()[:-1] == ledger.history()
     assert (target.history()[-1].kind, target.history()[-1].previous_hash) == ("OPENED", ledger.head().hash)
     assert target.budget("people") == ledger.budget("people")
-    assert exported(target, form).read().startswith(exported(ledger, form).read())
+    assert exported(target, "jsonl").read().startswith(exported(ledger, "jsonl").read())
     assert not reserve(target, "2026-11-18", spec=ledger.history()[1].payload["spec"]).is_new
     target.commit(reserve(target, "next").charge_id, "check")
     assert target.verify(ledger.head()).problems == []
@@ -182,14 +181,14 @@ def test_a_value_of_another_type_is_refused(ledger, name, value):
 
 def test_the_commands_move_a_ledger_to_another_database(ledger, tmp_path, postgres, monkeypatch):
     monkeypatch.setenv("TEAM_LEDGER", postgres.url(postgres.new_database()))
-    source, file, head = str(tmp_path / "ledger.db"), str(tmp_path / "export.csv"), str(tmp_path / "head.json")
+    source, file, head = str(tmp_path / "ledger.db"), str(tmp_path / "export.jsonl"), str(tmp_path / "head.json")
 
     def run(*words):
         done = CliRunner().invoke(app, ["ledger", *words])
         assert done.exit_code == 0, done.exception
         return done.output
 
-    move = ("--ledger", source, "--format", "csv", "--close-for", "env:TEAM_LEDGER")
+    move = ("--ledger", source, "--close-for", "env:TEAM_LEDGER")
     refused = CliRunner().invoke(app, ["ledger", "export", *move])
     assert "Give --output" in str(refused.exception)
     assert not reserve(ledger, "still-open").key_check

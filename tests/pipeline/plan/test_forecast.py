@@ -19,7 +19,6 @@ from blockveil.pipeline.ledger.periods import Period
 from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.forecast_lines import forecast_lines
-from blockveil.pipeline.plan.forecast_picture import picture
 from blockveil.pipeline.plan.planning import make_plan
 from tests.house import support
 
@@ -255,19 +254,6 @@ def test_nothing_left_is_said_and_a_past_date_is_refused(plan):
     none = ahead(ledger, [plan], TODAY + timedelta(days=3))
     assert (none.nights_left, none.noise_factor) == (0, None)
     assert "nothing is left" in dict(forecast_lines(none))[f"To {none.until}"]
-
-
-@pytest.mark.parametrize("form", ["svg", "png"])
-def test_the_picture_is_drawn_and_the_same_each_time(plan, form):
-    ledger = Ledger(plan.loaded.ledger_url)
-    book(ledger, plan, "first")
-    budget, history = ledger.budget("people"), ledger.history("people")
-    found = ahead(ledger, [plan], TODAY + timedelta(days=30))
-    drawn = picture(found, budget, history, TODAY, form)
-    assert drawn == picture(found, budget, history, TODAY, form)
-    assert drawn.startswith(b"\x89PNG" if form == "png" else b"<?xml")
-    empty = dataclasses.replace(found, lasts_until=None, rate_until=None, until=None)
-    assert len(picture(empty, budget, [], TODAY, form)) < len(drawn)
 
 
 def test_a_forecast_is_plain_json(plan):

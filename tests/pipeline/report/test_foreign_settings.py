@@ -12,8 +12,6 @@ from blockveil.pipeline.accuracy import rehearsal_picture
 from blockveil.pipeline.accuracy.population import Supposed
 from blockveil.pipeline.accuracy.rehearsal import rehearse
 from blockveil.pipeline.ledger import Ledger
-from blockveil.pipeline.plan import forecast_picture
-from blockveil.pipeline.plan.forecast import forecast
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.report.papers import LIGHT
 from tests.house import support
@@ -34,14 +32,7 @@ def rehearsed(folder):
     return lambda: rehearsal_picture.picture(made).draw(LIGHT)
 
 
-def ahead(folder):
-    plan = make_plan(support.prepare(folder), TODAY)
-    status, history = Ledger(plan.loaded.ledger_url).budget("people"), []
-    found = forecast(status, history, [plan], TODAY, None)
-    return lambda: forecast_picture.picture(found, status, history, TODAY, "svg")
-
-
-@pytest.mark.parametrize("prepared", [page, pytest.param(rehearsed, marks=pytest.mark.slow), ahead])
+@pytest.mark.parametrize("prepared", [page, pytest.param(rehearsed, marks=pytest.mark.slow)])
 def test_pictures_are_drawn_by_our_own_settings_whatever_lies_in_the_folder(tmp_path, prepared):
     foreign = tmp_path / "matplotlibrc"
     # By usetex LaTeX would run, with a text of whoever wrote the file.
