@@ -38,17 +38,7 @@ _RULE = "A run obeys the reviewed folder alone; of a server it takes the config'
 
 @dataclass(frozen=True)
 class Admitted:
-    """A run that may start.
-
-    Attributes
-    ----------
-    flow
-        The flow of this code that the reviewed folder names.
-    parameters
-        Checked values of its form.
-    deployed
-        What the reviewed folder says about it.
-    """
+    """A run that may start."""
 
     flow: Flow[..., Any]
     parameters: dict[str, Any]
@@ -96,15 +86,7 @@ def admit(run: FlowRun, deployment: DeploymentResponse | None, flow_name: str, r
 
 
 def differences(made: RunnerDeployment, known: DeploymentResponse) -> list[str]:
-    """Names of what a deployment on a server has otherwise than the reviewed folder says.
-
-    Parameters
-    ----------
-    made
-        The deployment as this code makes it from the folder.
-    known
-        The deployment as the server has it.
-    """
+    """Names of what a deployment on a server has otherwise than the reviewed folder says."""
     empty = ("pull_steps", "storage_document_id", "infrastructure_document_id", "job_variables", "path")
     wanted = {
         **dict.fromkeys(empty),

@@ -17,16 +17,6 @@ from uuid import UUID
 
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterDeploymentId,
-    FlowRunFilterEndTime,
-    FlowRunFilterExpectedStartTime,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    WorkPoolFilter,
-    WorkPoolFilterName,
-)
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 
@@ -34,7 +24,7 @@ from blockveil.flows.base.prefect_internals import times
 from blockveil.flows.runs import turns
 from blockveil.flows.runs.verify_flow import DAMAGED
 from blockveil.flows.service import automations, revival
-from blockveil.flows.service.pages import pages, shown_deployments
+from blockveil.flows.service.pages import in_pool, pages, runs, shown_deployments
 from blockveil.flows.service.silence import AT_WORK
 from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.base.printable import one_line
@@ -99,8 +89,7 @@ class Alarms:
         self, loaded: LoadedDeployments, began: datetime, numbers: Collection[UUID] = (), pool: str | None = None
     ) -> None:
         self._loaded, self._began, self._pool = loaded, began, pool
-        self._of = FlowRunFilterDeploymentId(any_=list(numbers)) if pool is None else None
-        self._runs_of = None if pool is None else WorkPoolFilter(name=WorkPoolFilterName(any_=[pool]))
+        self._of = list(numbers) if pool is None else None
         self._late = timedelta(minutes=loaded.deployments.alerts.late_minutes)
         self._seen_late = frozenset[str]()
         self._open: dict[str, Alarm] = {}
@@ -112,13 +101,7 @@ class Alarms:
         self._alive: datetime | None = None
 
     def tell(self, now: datetime) -> None:
-        """Tell of everything that is so and of which somebody has not been told.
-
-        Parameters
-        ----------
-        now
-            Present time.
-        """
+        """Tell of everything that is so and of which somebody has not been told."""
         with get_client(sync_client=True) as client:
             self._live(client, now)
             present = {alarm.key: alarm for alarm in self._present(client, now)}
@@ -187,11 +170,8 @@ class Alarms:
 
     def _ended(self, client: SyncPrefectClient, now: datetime) -> Iterator[Alarm]:
         """Runs that failed or crashed; what they found may pause nights."""
-        badly = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.FAILED, StateType.CRASHED]))
-        recent = FlowRunFilterEndTime(after_=now - revival.RECENT)
-        for run in pages(
-            client, FlowRunFilter(deployment_id=self._of, state=badly, end_time=recent), pool=self._runs_of
-        ):
+        badly = runs(self._of, (StateType.FAILED, StateType.CRASHED), ended_after=now - revival.RECENT)
+        for run in pages(client, badly, in_pool(self._pool)):
             name, pauses = run.state_name, tuple[UUID, ...]()
             if name == _EXHAUSTED and run.deployment_id is not None:
                 pauses = (run.deployment_id,)
@@ -202,11 +182,9 @@ class Alarms:
 
     def _waiting(self, client: SyncPrefectClient, now: datetime) -> Iterator[Alarm]:
         """Runs that wait for a person, for another try of what failed, or for too long to be started."""
-        waiting = FlowRunFilterStateType(any_=[StateType.PAUSED, StateType.SCHEDULED, StateType.PENDING])
-        due = FlowRunFilterExpectedStartTime(before_=now)
-        asked = FlowRunFilter(deployment_id=self._of, state=FlowRunFilterState(type=waiting), expected_start_time=due)
+        waiting = runs(self._of, (StateType.PAUSED, StateType.SCHEDULED, StateType.PENDING), planned_before=now)
         late = dict[str, Alarm]()
-        for run in pages(client, asked, pool=self._runs_of):
+        for run in pages(client, waiting, in_pool(self._pool)):
             if run.state is None:
                 continue
             if run.state.type is StateType.PAUSED:
@@ -275,9 +253,9 @@ class Alarms:
         ledger = Ledger(self._loaded.configs[night.config].ledger_url)
         charges = catch_up.charges_of(ledger, release) if ledger.exists() else {}
         self._released |= {ids[day] for day in due if charges.get(day) is State.RELEASED}
-        runs = {} if deployment is None else _runs(client, deployment.id, night, since)
+        newest = {} if deployment is None else _newest(client, deployment.id, night, since)
         for day, at in due.items():
-            run, newer = runs.get(day), any(other > at for other in planned.values())
+            run, newer = newest.get(day), any(other > at for other in planned.values())
             if ids[day] not in self._released and _is_missing(run, newer, planned_here=at >= self._began):
                 text = f"{ids[day]} is not released. {_stands(run)}"
                 yield Alarm(f"{ids[day]}/missing", text, None if run is None else run.id)
@@ -309,14 +287,11 @@ def _planned(run: FlowRun) -> datetime:
     return first or later or datetime.max.replace(tzinfo=UTC)
 
 
-def _runs(
+def _newest(
     client: SyncPrefectClient, deployment: UUID, night: NightSection, since: datetime
 ) -> dict[date | None, FlowRun]:
     """The run of each night whose state is the newest."""
-    asked = FlowRunFilter(
-        deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
-        expected_start_time=FlowRunFilterExpectedStartTime(after_=since - timedelta(days=1)),
-    )
+    asked = runs([deployment], planned_after=since - timedelta(days=1))
     releases = (run for run in pages(client, asked) if run.parameters.get("mode") == "release" and run.state)
     return {revival.night_of(run, night): run for run in sorted(releases, key=_changed)}
 

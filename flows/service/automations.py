@@ -42,17 +42,7 @@ _TEXT = "{{ event.payload.message }}{% if flow_run %} {{ flow_run|ui_url }}{% en
 
 @dataclass(frozen=True)
 class Told:
-    """An alarm that the server knows.
-
-    Attributes
-    ----------
-    recipient
-        Block of who is told.
-    occurred
-        When it was told.
-    sent
-        Whether the server has sent it.
-    """
+    """An alarm that the server knows."""
 
     recipient: str
     occurred: datetime
@@ -67,12 +57,7 @@ def recipients(loaded: LoadedDeployments) -> Sequence[str]:
 def install(loaded: LoadedDeployments, *, own: bool = False) -> list[str]:
     """Make or replace the automations on the server; one line for each.
 
-    Parameters
-    ----------
-    loaded
-        Whom to tell.
-    own
-        Whether the server ends with the process that starts its runs, so that it never misses that one.
+    A server is ``own`` that ends with the process that starts its runs, so that it never misses that one.
 
     Raises
     ------

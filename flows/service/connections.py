@@ -144,15 +144,7 @@ def _is_an_error(record: logging.LogRecord) -> bool:
 
 
 def server(app: Any, **settings: Any) -> Server:
-    """A server whose connections without the login are bounded, and whose log has no line for what strangers send.
-
-    Parameters
-    ----------
-    app
-        What answers, as ASGI has it; it calls :func:`show_login`.
-    settings
-        Of uvicorn: where it listens, and ``ws="none"`` where it has no WebSocket.
-    """
+    """A server whose connections without the login are bounded, and whose log has no line for what strangers send."""
     logging.getLogger("uvicorn.error").addFilter(_is_an_error)
     return Server(
         uvicorn.Config(

@@ -72,13 +72,6 @@ def _make_pool(name: str) -> None:
 def work(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
     """Start the runs of a team's work pool on this machine, until a signal says stop.
 
-    Parameters
-    ----------
-    loaded
-        What runs when, from this machine's reviewed folder.
-    tell
-        Receives lines for a person.
-
     Raises
     ------
     BlockveilError

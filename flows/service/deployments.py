@@ -63,12 +63,7 @@ _ONE_AT_A_TIME = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyL
 def build(loaded: LoadedDeployments, pool: str | None = None) -> list[RunnerDeployment]:
     """Every deployment of a file, not yet registered anywhere.
 
-    Parameters
-    ----------
-    loaded
-        What runs when.
-    pool
-        Work pool of a team server; None for deployments that one process serves.
+    Without a pool they are deployments that one process serves.
     """
     made = [make() for _, make in _all(loaded).values()]
     for deployment in made:
@@ -78,13 +73,6 @@ def build(loaded: LoadedDeployments, pool: str | None = None) -> list[RunnerDepl
 
 def find(loaded: LoadedDeployments, full_name: str) -> tuple[Scheduled | None, RunnerDeployment]:
     """What a file says about one deployment: its schedule, where it has one, and the deployment itself.
-
-    Parameters
-    ----------
-    loaded
-        What runs when.
-    full_name
-        Name of flow and deployment, as a server has it.
 
     Raises
     ------
@@ -119,12 +107,7 @@ def _all(loaded: LoadedDeployments) -> dict[str, tuple[Scheduled | None, Callabl
 def register(made: Sequence[RunnerDeployment], anew: bool = False) -> dict[str, UUID]:
     """Make deployments on the server, or put them right; the number of each by its full name.
 
-    Parameters
-    ----------
-    made
-        What the reviewed folder says.
-    anew
-        Whether no run is at work, so that a slot that is taken is nobody's.
+    A slot that is taken is nobody's where they are made ``anew``: no run is at work then.
     """
     with get_client(sync_client=True) as client:
         numbers = {deployment.full_name: _put_right(client, deployment) for deployment in made}
@@ -137,13 +120,6 @@ def register(made: Sequence[RunnerDeployment], anew: bool = False) -> dict[str, 
 
 def require_schedule(made: Sequence[RunnerDeployment], numbers: Mapping[str, UUID]) -> None:
     """Have the server plan the next run of one deployment, as its scheduler does, which tells nobody that it fails.
-
-    Parameters
-    ----------
-    made
-        What was registered.
-    numbers
-        Number of each deployment by its full name.
 
     Raises
     ------
@@ -180,15 +156,7 @@ def served() -> list[UUID]:
 
 
 def offer(loaded: LoadedDeployments, names: Sequence[str]) -> tuple[str, ...]:
-    """Have the forms offer the configs that the folder holds, where these are not ``names`` any more; their names now.
-
-    Parameters
-    ----------
-    loaded
-        What runs when.
-    names
-        What the forms offered so far.
-    """
+    """Have the forms offer the configs that the folder holds, where ``names`` are others; their names now."""
     present = loaded.offered
     if present != tuple(names):
         forms = [each for each in build(loaded) if each.name == BY_HAND or each.flow_name == plan.name]

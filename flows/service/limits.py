@@ -21,12 +21,7 @@ from blockveil.pipeline.config.deployments_file import LoadedDeployments, datase
 def prepare(loaded: LoadedDeployments, anew: bool = False) -> None:
     """Make the limits that let one run of a data set work at a time.
 
-    Parameters
-    ----------
-    loaded
-        What runs when.
-    anew
-        Whether no run is at work, so that a slot that is taken is nobody's.
+    A slot that is taken is nobody's where they are made ``anew``: no run is at work then.
     """
     with get_client(sync_client=True) as client:
         for dataset in datasets(loaded):

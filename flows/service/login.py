@@ -145,11 +145,6 @@ def _profile() -> dict[str, str]:
 def kept(place: Path) -> str:
     """Login of a Prefect home; made once.
 
-    Parameters
-    ----------
-    place
-        The Prefect home.
-
     Raises
     ------
     StoreError
@@ -159,15 +154,7 @@ def kept(place: Path) -> str:
 
 
 def record(place: Path, address: str) -> None:
-    """Keep where the server of a home listens, so that its login is sent nowhere else.
-
-    Parameters
-    ----------
-    place
-        The Prefect home.
-    address
-        Address of the server's API.
-    """
+    """Keep where the server of a home listens, so that its login is sent nowhere else."""
     durable.replace_file(place / ADDRESS, f"{address}\n".encode(), place / f".{ADDRESS}")
 
 

@@ -55,13 +55,6 @@ class Mail(NotificationBlock):
     async def notify(self, body: str, subject: str | None = None) -> None:
         """Send one message to all recipients.
 
-        Parameters
-        ----------
-        body
-            Text of the message.
-        subject
-            Its subject, on one line.
-
         Raises
         ------
         NotificationError

@@ -36,12 +36,7 @@ def require_server() -> str:
 def why_not_recorded(error: Exception, otherwise: str) -> tuple[str, str, str]:
     """What was found, the rule and the remedy where Prefect could not run or record a release.
 
-    Parameters
-    ----------
-    error
-        What Prefect raised.
-    otherwise
-        How the caller does without Prefect, in words.
+    How the caller does without Prefect is said in the words of ``otherwise``.
     """
     address = get_current_settings().api.url
     problem = None

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -22,9 +23,15 @@ from prefect.client.schemas.filters import (
     FlowFilter,
     FlowFilterName,
     FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterEndTime,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
     WorkPoolFilter,
+    WorkPoolFilterName,
 )
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.context import SettingsContext, get_settings_context
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
@@ -53,13 +60,6 @@ def shown_deployments(client: SyncPrefectClient, full_names: Iterable[str]) -> d
     """Deployments by full name, asked for all at once; without those that are missing, or that a server cannot show.
 
     :mod:`.deployments` makes both anew.
-
-    Parameters
-    ----------
-    client
-        Of the server.
-    full_names
-        Names of flow and deployment.
     """
     wanted = {name: name.split("/", 1) for name in full_names}
     flows = FlowFilter(name=FlowFilterName(any_=sorted({flow for flow, _ in wanted.values()})))
@@ -83,10 +83,42 @@ def shown_deployments(client: SyncPrefectClient, full_names: Iterable[str]) -> d
     return {name: shown[name] for name in wanted if name in shown}
 
 
+def runs(
+    deployments: Iterable[UUID] | None = None,
+    states: Iterable[StateType] | None = None,
+    *,
+    planned_after: datetime | None = None,
+    planned_before: datetime | None = None,
+    ended_after: datetime | None = None,
+) -> FlowRunFilter:
+    """Filter of runs; what is left out does not count.
+
+    Parameters
+    ----------
+    deployments
+        Numbers of their deployments.
+    states
+        Types of their present states.
+    planned_after, planned_before, ended_after
+        Times between which they were expected to start, and after which they ended.
+    """
+    planned = FlowRunFilterExpectedStartTime(after_=planned_after, before_=planned_before)
+    return FlowRunFilter(
+        deployment_id=None if deployments is None else FlowRunFilterDeploymentId(any_=list(deployments)),
+        state=None if states is None else FlowRunFilterState(type=FlowRunFilterStateType(any_=list(states))),
+        expected_start_time=planned if planned_after or planned_before else None,
+        end_time=None if ended_after is None else FlowRunFilterEndTime(after_=ended_after),
+    )
+
+
+def in_pool(name: str | None) -> WorkPoolFilter | None:
+    """Filter of runs of a work pool; none without a name."""
+    return None if name is None else WorkPoolFilter(name=WorkPoolFilterName(any_=[name]))
+
+
 def pages(
     client: SyncPrefectClient,
-    runs: FlowRunFilter,
-    deployments: DeploymentFilter | None = None,
+    of: FlowRunFilter,
     pool: WorkPoolFilter | None = None,
 ) -> Sequence[FlowRun]:
     """All runs of a filter; read before any of them is changed, for a changed one may leave the filter.
@@ -95,18 +127,18 @@ def pages(
     ----------
     client
         Of the server.
-    runs, deployments, pool
-        What the runs, their deployments and their pool are; None for any.
+    of
+        What the runs are.
+    pool
+        Their work pool; None for any.
     """
 
     def read(limit: int, offset: int) -> Sequence[FlowRun]:
-        return client.read_flow_runs(
-            flow_run_filter=runs, deployment_filter=deployments, work_pool_filter=pool, limit=limit, offset=offset
-        )
+        return client.read_flow_runs(flow_run_filter=of, work_pool_filter=pool, limit=limit, offset=offset)
 
     found, lost = readable(read)
     if lost:
-        filters = {"flow_runs": runs, "deployments": deployments, "work_pools": pool}
+        filters = {"flow_runs": of, "work_pools": pool}
         _delete_unreadable(client, filters, {run.id for run in found})
     return found
 
@@ -114,10 +146,7 @@ def pages(
 def readable(read: Callable[[int, int], Sequence[Item]]) -> tuple[list[Item], int]:
     """All that a server can show of a list, and how many things of it it cannot.
 
-    Parameters
-    ----------
-    read
-        Reads at most so many, from such a place on.
+    ``read`` takes how many at most, and from which place on.
 
     Raises
     ------

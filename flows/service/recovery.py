@@ -15,13 +15,6 @@ from zoneinfo import ZoneInfo
 
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient, SyncPrefectClient
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterDeploymentId,
-    FlowRunFilterExpectedStartTime,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 
@@ -29,7 +22,7 @@ from blockveil.flows.base.prefect_internals import times
 from blockveil.flows.runs.deployed import MARK
 from blockveil.flows.service import deployments, revival
 from blockveil.flows.service.alarms import Alarms
-from blockveil.flows.service.pages import pages, shown_deployments
+from blockveil.flows.service.pages import pages, runs, shown_deployments
 from blockveil.flows.service.revival import night_of, was_stopped
 from blockveil.flows.service.runner import Find, in_background
 from blockveil.flows.service.silence import AT_WORK
@@ -142,10 +135,7 @@ def unplanned_nights(loaded: LoadedDeployments, began: datetime, now: datetime) 
             planned = {at.date() for at in times(night.cron, night.timezone, since, until)}
             if not planned:
                 continue
-            known = FlowRunFilter(
-                deployment_id=FlowRunFilterDeploymentId(any_=[number]),
-                expected_start_time=FlowRunFilterExpectedStartTime(after_=since - timedelta(days=1)),
-            )
+            known = runs([number], planned_after=since - timedelta(days=1))
             config = loaded.configs[night.config]
             ledger = Ledger(config.ledger_url)
             begun = catch_up.charges_of(ledger, config.config.release) if ledger.exists() else {}
@@ -190,11 +180,7 @@ def _due(
         after, first = datetime.combine(since, time(), zone), since
     scheduled = [at for at in times(night.cron, night.timezone, after, now) if at.date() >= first]
     fresh = {at.date() for at in scheduled if now - at <= timedelta(minutes=night.grace_minutes)}
-    runs = FlowRunFilter(
-        deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id]),
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(_TAKEN))),
-    )
-    taken = {night_of(run, night) for run in pages(client, runs)}
+    taken = {night_of(run, night) for run in pages(client, runs([deployment.id], _TAKEN))}
     if since is None:  # who asks for nights by their date wants those too that somebody has ended before
         taken |= _decided(client, deployment.id, night, after)
     return catch_up.due([at.date() for at in scheduled], charges, taken - {None}, night.missed_nights, fresh)
@@ -202,11 +188,7 @@ def _due(
 
 def _decided(client: SyncPrefectClient, deployment: UUID, night: NightSection, since: datetime) -> set[date | None]:
     """Nights of runs that were skipped by the policy, or cancelled by a person."""
-    ended = FlowRunFilter(
-        deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
-        expected_start_time=FlowRunFilterExpectedStartTime(after_=since - timedelta(days=1)),
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.COMPLETED, StateType.CANCELLED])),
-    )
+    ended = runs([deployment], (StateType.COMPLETED, StateType.CANCELLED), planned_after=since - timedelta(days=1))
     releases = [run for run in pages(client, ended) if run.parameters.get("mode") == "release"]
     return {night_of(run, night) for run in releases if not was_stopped(run)}
 
@@ -223,12 +205,7 @@ def _start(client: SyncPrefectClient, deployment: UUID, night: NightSection, due
 def tended(find: Find, tend: Callable[[], None]) -> Find:
     """The same search for due runs, which now and then looks after the nights.
 
-    Parameters
-    ----------
-    find
-        Looks for runs that are due.
-    tend
-        Looks after the nights: :func:`all_nights` of a service, :func:`all_runs` of a worker.
+    That is :func:`all_nights` of a service, and :func:`all_runs` of a worker.
     """
     last = float("-inf")
 

@@ -14,20 +14,13 @@ from uuid import UUID
 
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterDeploymentId,
-    FlowRunFilterEndTime,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.states import AwaitingRetry, Completed
 
 from blockveil.flows.runs import turns
 from blockveil.flows.runs.steps import TRIED_AGAIN, WAITS
-from blockveil.flows.service.pages import pages, shown_deployments
+from blockveil.flows.service.pages import pages, runs, shown_deployments
 from blockveil.flows.service.runner import STOPPED
 from blockveil.flows.service.silence import Died
 from blockveil.pipeline.base.printable import one_line
@@ -165,11 +158,8 @@ def of_nights(
 
 def _ended(client: SyncPrefectClient, deployments: list[UUID], now: datetime) -> Iterator[FlowRun]:
     """Runs of deployments that did not end well; of those that say how they failed, which may be many, recent ones."""
-    died = FlowRunFilterStateType(any_=[StateType.CRASHED, StateType.CANCELLED])
-    failed, recent = FlowRunFilterStateType(any_=[StateType.FAILED]), FlowRunFilterEndTime(after_=now - RECENT)
-    of = FlowRunFilterDeploymentId(any_=deployments)
-    yield from pages(client, FlowRunFilter(deployment_id=of, state=FlowRunFilterState(type=died)))
-    yield from pages(client, FlowRunFilter(deployment_id=of, state=FlowRunFilterState(type=failed), end_time=recent))
+    yield from pages(client, runs(deployments, (StateType.CRASHED, StateType.CANCELLED)))
+    yield from pages(client, runs(deployments, (StateType.FAILED,), ended_after=now - RECENT))
 
 
 def _is_revivable(run: FlowRun, now: datetime) -> bool:
@@ -210,29 +200,33 @@ def _revived(
     client: SyncPrefectClient, loaded: LoadedDeployments, run: FlowRun, of: tuple[NightSection, bool], now: datetime
 ) -> str | None:
     """Give a run the state of its outlook; a line of it, or None where it stays as it ended."""
-    present, (night, active) = client.read_flow_run(run.id).state, of
+    present = client.read_flow_run(run.id).state
     if present is None or run.state is None or present.id != run.state.id:
         return None  # another worker was faster
     try:
-        state = outlook(loaded, night, run, now)
+        state = _settled(client, loaded, run, of, now)
     except Exception as error:  # noqa: BLE001 - one ledger that is away must not hold back other nights
         _log.warning("%s: not tried again yet (%s)", one_line(run.name), type(error).__name__)
         return None
+    return None if state is None else f"{run.name}: {state.message}"
+
+
+def _settled(
+    client: SyncPrefectClient, loaded: LoadedDeployments, run: FlowRun, of: tuple[NightSection, bool], now: datetime
+) -> State[Any] | None:
+    """Give a run the state that is its outlook; None where it has none, or none but another try of a paused night."""
+    night, active = of
+    state = outlook(loaded, night, run, now)
     if state is None or not (active or state.is_completed()):
         return None
     client.set_flow_run_state(run.id, state, force=True)
-    return f"{run.name}: {state.message}"
+    return state
 
 
 def after_death(loaded: LoadedDeployments, pool: str | None = None) -> Died:
     """Give a run of which the process has just died the state that is its outlook, where it has one.
 
-    Parameters
-    ----------
-    loaded
-        What runs when.
-    pool
-        Work pool whose runs these are; None where one process serves them.
+    Without a pool the runs are those that one process serves.
     """
 
     def died(number: UUID) -> State[Any] | None:
@@ -243,12 +237,9 @@ def after_death(loaded: LoadedDeployments, pool: str | None = None) -> Died:
                 return None  # it has reported itself how it ended
             if run.deployment_id not in nights:
                 return None
-            night, active = nights[run.deployment_id]
-            state = outlook(loaded, night, run, datetime.now(UTC))
-            if state is None or not (active or state.is_completed()):
-                return None
-            client.set_flow_run_state(number, state, force=True)
-        _log.warning("%s: %s", one_line(run.name), state.message)
+            state = _settled(client, loaded, run, nights[run.deployment_id], datetime.now(UTC))
+        if state is not None:
+            _log.warning("%s: %s", one_line(run.name), state.message)
         return state
 
     return died

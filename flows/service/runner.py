@@ -25,14 +25,7 @@ from uuid import UUID
 
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterDeploymentId,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    WorkPoolFilter,
-    WorkPoolFilterName,
-)
+from prefect.client.schemas.filters import FlowRunFilter, WorkPoolFilter
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import Abort, ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed, Pending
@@ -43,7 +36,7 @@ from blockveil.flows.base.prefect_internals import Execution
 from blockveil.flows.cluster import scratch
 from blockveil.flows.runs.deployed import DATASET
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
-from blockveil.flows.service.pages import is_broken, pages
+from blockveil.flows.service.pages import in_pool, is_broken, pages, runs
 from blockveil.flows.service.silence import AT_WORK, LABEL, Watch
 
 AHEAD = timedelta(seconds=10)
@@ -68,7 +61,7 @@ Find = Callable[[PrefectClient, datetime], Awaitable[Sequence[FlowRun]]]
 
 Result = TypeVar("Result")
 
-_PLANNED = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
+_PLANNED = (StateType.SCHEDULED,)
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +70,7 @@ def of_deployments(numbers: Sequence[UUID]) -> Find:
     """Runs of deployments that are due before a time."""
 
     async def find(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
-        with _healing(FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=list(numbers)), state=_PLANNED)):
+        with _healing(runs(numbers, _PLANNED)):
             return await client.get_scheduled_flow_runs_for_deployments(list(numbers), scheduled_before=before)
 
     return find
@@ -102,7 +95,7 @@ def of_pool(pool: str, name: str, seconds: float) -> Find:
 
     async def find(client: PrefectClient, before: datetime) -> Sequence[FlowRun]:
         await client.send_worker_heartbeat(pool, name, heartbeat_interval_seconds=seconds)
-        with _healing(FlowRunFilter(state=_PLANNED), WorkPoolFilter(name=WorkPoolFilterName(any_=[pool]))):
+        with _healing(runs(states=_PLANNED), in_pool(pool)):
             due = await client.get_scheduled_flow_runs_for_work_pool(pool, scheduled_before=before)
         # One that is pinned to nothing was made by no `blockveil service deploy`: it is started, and refused in words.
         pins = {number: await _pin(client, number) for number in {each.flow_run.deployment_id for each in due}}
@@ -117,14 +110,14 @@ def of_pool(pool: str, name: str, seconds: float) -> Find:
 
 
 @contextmanager
-def _healing(runs: FlowRunFilter, pool: WorkPoolFilter | None = None) -> Iterator[None]:
+def _healing(of: FlowRunFilter, pool: WorkPoolFilter | None = None) -> Iterator[None]:
     """Where the server cannot say what is due, delete what it cannot show, so that it can the next time."""
     try:
         yield
     except PrefectHTTPStatusError as error:
         if is_broken(error):
             with get_client(sync_client=True) as client:
-                pages(client, runs, pool=pool)
+                pages(client, of, pool)
         raise
 
 
@@ -286,15 +279,7 @@ async def _say_stopped(client: PrefectClient, number: UUID) -> None:
 
 
 async def in_background(work: Callable[..., Result], *values: Any) -> Result:
-    """Do work in a thread that no end of this process waits for, unlike that of ``asyncio.to_thread``.
-
-    Parameters
-    ----------
-    work
-        What is done; its result, and what it raises, are this function's.
-    values
-        Its arguments.
-    """
+    """Do work in a thread that no end of this process waits for, unlike that of ``asyncio.to_thread``."""
     loop, context = asyncio.get_running_loop(), copy_context()
     ended: asyncio.Future[Callable[[], Result]] = loop.create_future()
 

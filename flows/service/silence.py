@@ -14,18 +14,10 @@ from uuid import UUID
 
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterDeploymentId,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    WorkPoolFilter,
-    WorkPoolFilterName,
-)
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Crashed
 
-from blockveil.flows.service.pages import pages
+from blockveil.flows.service.pages import in_pool, pages, runs
 from blockveil.pipeline.base.printable import one_line
 
 AT_WORK = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING)
@@ -62,21 +54,13 @@ class Watch:
         self, numbers: Collection[UUID] = (), pool: str | None = None, worker: str = "", died: Died | None = None
     ) -> None:
         self.worker, self.died, self._pool = worker, died, pool
-        self._runs = FlowRunFilter(
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(AT_WORK))),
-            deployment_id=FlowRunFilterDeploymentId(any_=list(numbers)) if pool is None else None,
-        )
+        self._at_work = runs(numbers if pool is None else None, AT_WORK)
         self._since: dict[UUID, tuple[Any, float]] = {}
 
     def look(self, mine: Collection[UUID], patience: float = SILENT_SECONDS) -> None:
         """Settle what has shown no sign of life for as long as this looks on without a break.
 
-        Parameters
-        ----------
-        mine
-            Runs whose process this one has, from before the call.
-        patience
-            Seconds until a process counts as gone; none where nobody can have one.
+        Of what is ``mine`` this process has the process. Where nobody can have one, no patience is needed.
         """
         try:
             with get_client(sync_client=True) as client:
@@ -88,17 +72,17 @@ class Watch:
 
     def _silent(self, client: SyncPrefectClient, mine: Collection[UUID], now: float, patience: float) -> list[FlowRun]:
         beats = self._beats(client)
-        pool = None if self._pool is None else WorkPoolFilter(name=WorkPoolFilterName(any_=[self._pool]))
         # A process says where its run stands before it ends. So a run that this one does not have, and that stays in
         # one state while its worker does not beat, has lost its process: no clock of another machine is asked.
-        runs = [run for run in pages(client, self._runs, pool=pool) if run.id not in mine and run.state is not None]
-        signs = {run.id: (run.state and run.state.id, beats.get(str(run.labels.get(LABEL)))) for run in runs}
+        shown = pages(client, self._at_work, in_pool(self._pool))
+        others = [run for run in shown if run.id not in mine and run.state is not None]
+        signs = {run.id: (run.state and run.state.id, beats.get(str(run.labels.get(LABEL)))) for run in others}
         before = self._since
         self._since = {
             number: before[number] if number in before and before[number][0] == sign else (sign, now)
             for number, sign in signs.items()
         }
-        return [run for run in runs if now - self._since[run.id][1] >= patience]
+        return [run for run in others if now - self._since[run.id][1] >= patience]
 
     def _beats(self, client: SyncPrefectClient) -> dict[str, Any]:
         """When each other worker of the pool was last heard of, by the server's clock."""

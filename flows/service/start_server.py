@@ -74,15 +74,7 @@ class _Tick:
 
 
 def rotate(log: Path, largest: int) -> None:
-    """Set a log aside once it is large, and write the output of this process to a new one.
-
-    Parameters
-    ----------
-    log
-        File to which standard output and error of this process go.
-    largest
-        Size, in bytes, from which on it is set aside.
-    """
+    """Set a log aside once it is large, and write the output of this process to a new one."""
     if log.stat().st_size < largest:
         return
     log.replace(log.with_name(log.name + ".1"))
