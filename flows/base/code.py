@@ -39,11 +39,6 @@ def running() -> str:
 def check(pinned: str | None) -> None:
     """Refuse to run under a deployment that was made with other code.
 
-    Parameters
-    ----------
-    pinned
-        Version that the deployment records.
-
     Raises
     ------
     WrongVersion

@@ -21,15 +21,7 @@ def folder() -> Path:
 
 
 def keep(error: BaseException, error_id: str) -> None:
-    """Write the kinds and code lines of an error and its causes to a file of this user's alone; never fails.
-
-    Parameters
-    ----------
-    error
-        What happened.
-    error_id
-        Number that people are shown, and the name of the file.
-    """
+    """Write the kinds and code lines of an error and its causes to a file of this user's alone; never fails."""
     parts: list[str] = []
     seen: set[int] = set()
     here: BaseException | None = error

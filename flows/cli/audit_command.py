@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from blockveil.engine.guarantees.guarantee import ApproxDP
-from blockveil.flows.cli.common import Json, parse_date, print_json, print_rows, read_config, say
+from blockveil.flows.cli.common import Json, parse_date, parse_guarantee, print_json, print_rows, read_config, say
 from blockveil.flows.cli.progress_line import ProgressLine
 from blockveil.pipeline.base.errors import ConfigError
 
@@ -64,11 +64,7 @@ def _guarantee(epsilon: float | None, delta: float | None) -> ApproxDP:
             "A mechanism is audited at a guarantee that it is calibrated to",
             "Give both, or name a config file, which ends with .toml",
         )
-    try:
-        return ApproxDP(epsilon, delta)
-    except ValueError as error:
-        failure = ConfigError("This audit cannot be made", str(error), "Correct the parameter")
-    raise failure
+    return parse_guarantee(epsilon, delta, "audit")
 
 
 def _attack(mechanism: str, guarantee: ApproxDP, trials: int, seed: int, mutant: str | None, as_json: bool) -> None:

@@ -213,13 +213,6 @@ class CommandsOnDemand(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Command that the words name, with the words that are left.
 
-        Parameters
-        ----------
-        ctx
-            Context of the call.
-        args
-            Words of the command line from the command's name on.
-
         Returns
         -------
         Name, command and further words, as Typer wants them.
@@ -278,11 +271,6 @@ def usage_error() -> str | None:
 
 def load(name: str) -> Any:
     """Import a command, or make a group whose commands are imported when they are called.
-
-    Parameters
-    ----------
-    name
-        Key of :data:`COMMANDS`.
 
     Returns
     -------

@@ -24,6 +24,9 @@ from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.printable import one_line, printable
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from blockveil.engine.guarantees.guarantee import ApproxDP
     from blockveil.pipeline.config import LoadedConfig
     from blockveil.pipeline.ledger import Ledger
 
@@ -36,6 +39,15 @@ Set = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document for programs, and nothing else, to standard output.")
 ]
+
+
+NamedRelease = Annotated[
+    str,
+    typer.Argument(
+        metavar="RELEASE", help="Release id (with --config), pointer or folder, or its address.", show_default=False
+    ),
+]
+OfRelease = Annotated[Path | None, typer.Option("--config", help="Config of the release, to find a release id.")]
 
 
 def parse_date(text: str | None) -> date:
@@ -91,6 +103,30 @@ def parse_address(option: str, text: str) -> str:
         "It is written s3://bucket/folder, gs://... or az://..., without credentials",
         "Correct it",
     )
+
+
+def parse_guarantee(epsilon: float, delta: float, what: str) -> ApproxDP:
+    """Guarantee of two options, for a study or an audit, as ``what`` calls it."""
+    from blockveil.engine.guarantees.guarantee import ApproxDP
+
+    try:
+        return ApproxDP(epsilon, delta)
+    except ValueError as error:
+        failure = ConfigError(f"This {what} cannot be made", str(error), "Correct the parameter")
+    raise failure
+
+
+def read_public_key(option: str, reference: str) -> Ed25519PublicKey:
+    """Public key that an option refers to."""
+    from blockveil.pipeline.base.ed25519 import public_key
+    from blockveil.pipeline.config.secrets import read_secret
+
+    found = public_key(read_secret(option, reference, Path.cwd()))
+    if found is None:
+        raise ConfigError(
+            f"{option}: this is no key", "It must be an Ed25519 key in PEM", "Correct what is referred to"
+        )
+    return found
 
 
 def parse_overrides(pairs: Sequence[str] | None) -> dict[str, str]:
@@ -184,15 +220,7 @@ _printed: list[None] = []
 
 
 def print_failure(text: str, code: int) -> None:
-    """Say as JSON that a command failed, unless it has printed its document: what is read then parses always.
-
-    Parameters
-    ----------
-    text
-        What a person reads of it.
-    code
-        The exit code.
-    """
+    """Say as JSON that a command failed, unless it has printed its document: what is read then parses always."""
     if not _printed:
         print_json({"error": text, "exit_code": code})
 

@@ -7,14 +7,8 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Json, print_answer, read_config
+from blockveil.flows.cli.common import Json, NamedRelease, OfRelease, print_answer, read_config
 
-Named = Annotated[
-    str,
-    typer.Argument(
-        metavar="RELEASE", help="Release id (with --config), pointer or folder, or its address.", show_default=False
-    ),
-]
 Form = Annotated[
     str,
     typer.Option(
@@ -26,10 +20,9 @@ Form = Annotated[
 Output = Annotated[
     Path, typer.Option("--output", help="New folder, or new file of netcdf, onnx or npz.", show_default=False)
 ]
-Config = Annotated[Path | None, typer.Option("--config", help="Config of the release, to find a release id.")]
 
 
-def export(release: Named, form: Form, output: Output, config: Config = None, as_json: Json = False) -> None:
+def export(release: NamedRelease, form: Form, output: Output, config: OfRelease = None, as_json: Json = False) -> None:
     """Write the numbers of a release for other programs: tables, NetCDF, or a trained model as ONNX."""
     from blockveil.flows.cli.named_release import named_release
     from blockveil.pipeline.analysis.opening import open_

@@ -8,15 +8,9 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Json, print_answer, read_config
+from blockveil.flows.cli.common import Json, NamedRelease, OfRelease, print_answer, read_config
 from blockveil.pipeline.base.errors import ConfigError
 
-Named = Annotated[
-    str,
-    typer.Argument(
-        metavar="RELEASE", help="Release id (with --config), pointer or folder, or its address.", show_default=False
-    ),
-]
 Count = Annotated[
     int | None,
     typer.Option(
@@ -28,15 +22,14 @@ Output = Annotated[
     typer.Option("--output", help="New .npz file: eigenvalues, directions, and the factor F of the matrix F F'."),
 ]
 Picture = Annotated[Path | None, typer.Option("--picture", help="New .svg file: eigenvalues beside the noise floor.")]
-Config = Annotated[Path | None, typer.Option("--config", help="Config of the release, to find a release id.")]
 
 
 def leading(
-    release: Named,
+    release: NamedRelease,
     count: Count = None,
     output: Output = None,
     picture: Picture = None,
-    config: Config = None,
+    config: OfRelease = None,
     as_json: Json = False,
 ) -> None:
     """Show the largest eigenvalues of a released covariance or second moment of any size, and the noise floor."""

@@ -20,12 +20,13 @@ from blockveil.flows.cli.common import (
     print_json,
     print_message,
     read_config,
+    read_public_key,
     say,
 )
 from blockveil.flows.cli.restored_commands import Address, AnyConfig
 from blockveil.pipeline.base import named_files
-from blockveil.pipeline.base.ed25519 import public_key, raw
-from blockveil.pipeline.base.errors import ConfigError, LedgerError, StoreError
+from blockveil.pipeline.base.ed25519 import raw
+from blockveil.pipeline.base.errors import LedgerError, StoreError
 from blockveil.pipeline.config.secrets import read_secret
 from blockveil.pipeline.ledger import Head, Ledger, Verification
 from blockveil.pipeline.ledger.approved import signed_by_others
@@ -126,7 +127,7 @@ def verify(
     if missing is not None:
         found = replace(found, problems=[*found.problems, missing])
     if officer is not None:
-        others = signed_by_others(found.approvals, [_officer(each) for each in officer])
+        others = signed_by_others(found.approvals, [raw(read_public_key("--officer", each)).hex() for each in officer])
         found = replace(found, problems=[*found.problems, *others])
     if found.problems:
         raise broken(found)
@@ -135,13 +136,6 @@ def verify(
     for loss in () if as_json else found.losses:
         say(f"Granted after a loss: {loss}")
     _tell_chain(found, as_json)
-
-
-def _officer(reference: str) -> str:
-    found = public_key(read_secret("--officer", reference, Path.cwd()))
-    if found is None:
-        raise ConfigError("--officer: this is no key", "It must be an Ed25519 key in PEM", "Correct the reference")
-    return raw(found).hex()
 
 
 def _tell_chain(found: Verification, as_json: bool, **values: Any) -> None:

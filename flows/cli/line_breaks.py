@@ -20,15 +20,7 @@ def columns_of(stream: IO[str]) -> int | None:
 
 
 def column_of_heads(longest: int, columns: int | None) -> int:
-    """How wide the left one of two columns is.
-
-    Parameters
-    ----------
-    longest
-        Characters of its longest entry.
-    columns
-        As :func:`columns_of` gives them.
-    """
+    """How wide the left one of two columns is."""
     return longest if columns is None else min(longest, _HEADS, columns // 3)
 
 

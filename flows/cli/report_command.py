@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Json, parse_date, print_rows, read_config, say
+from blockveil.flows.cli.common import Json, NamedRelease, parse_date, print_rows, read_config, say
 from blockveil.flows.cli.named_release import named_release
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import LoadedConfig
@@ -23,12 +23,6 @@ from blockveil.pipeline.plan.planning import plan_near
 if TYPE_CHECKING:
     from blockveil.pipeline.report.burndown import Balance
 
-Named = Annotated[
-    str,
-    typer.Argument(
-        metavar="RELEASE", help="Release id (with --config), pointer or folder, or its address.", show_default=False
-    ),
-]
 Against = Annotated[str | None, typer.Option("--against", help="Another night to compare it with.")]
 Config = Annotated[
     Path | None, typer.Option("--config", help="Config of the release, to find a release id and to show its budget.")
@@ -37,7 +31,7 @@ Output = Annotated[Path | None, typer.Option("--output", help="Page to write, .h
 
 
 def report(
-    release: Named,
+    release: NamedRelease,
     against: Against = None,
     config: Config = None,
     output: Output = None,

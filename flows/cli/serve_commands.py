@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from blockveil.flows.cli.common import Json, parse_date, print_json, say
 from blockveil.flows.service import login
 from blockveil.flows.service.server import ServerFailed
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.config.deployments_file import LoadedDeployments
 
 Folder = Annotated[
     Path, typer.Argument(help="Folder of reviewed configs with its deployments.toml, or that file.", show_default=True)
@@ -33,6 +36,12 @@ ShowLogin = Annotated[
 Apply = Annotated[bool, typer.Option("--apply", help="Do it; without this option, only show what would be done.")]
 
 
+def _loaded(configs: Path) -> LoadedDeployments:
+    from blockveil.pipeline.config.deployments_file import load_deployments
+
+    return load_deployments(configs)
+
+
 def serve(
     configs: Folder = Path("configs"),
     host: Host = "127.0.0.1",
@@ -45,18 +54,16 @@ def serve(
         say(login.configured() or login.kept(login.home()))
         return
     from blockveil.flows.service import service as serving
-    from blockveil.pipeline.config.deployments_file import load_deployments
 
-    serving.serve(load_deployments(configs), host, port, say, site_port)
+    serving.serve(_loaded(configs), host, port, say, site_port)
 
 
 def deploy(configs: Folder = Path("configs")) -> None:
     """Register the deployments, limits and alarms of deployments.toml on a team's server, pinned to this code."""
     login.join()
     from blockveil.flows.service import deploy as deploying
-    from blockveil.pipeline.config.deployments_file import load_deployments
 
-    deploying.deploy(load_deployments(configs), say)
+    deploying.deploy(_loaded(configs), say)
 
 
 def worker(configs: Folder = Path("configs")) -> None:
@@ -66,9 +73,8 @@ def worker(configs: Folder = Path("configs")) -> None:
     """
     login.join()
     from blockveil.flows.service import deploy as deploying
-    from blockveil.pipeline.config.deployments_file import load_deployments
 
-    deploying.work(load_deployments(configs), say)
+    deploying.work(_loaded(configs), say)
 
 
 def metrics(
@@ -79,14 +85,13 @@ def metrics(
 ) -> None:
     """Answer Prometheus with budgets and nights: public numbers, read anew at every scrape. Ctrl-C stops."""
     from blockveil.flows.service import metrics as serving
-    from blockveil.pipeline.config.deployments_file import load_deployments
 
     token = serving.token()
     if show_token:
         say(token)
         return
     try:
-        answering = serving.start(load_deployments(configs), host, port, token)
+        answering = serving.start(_loaded(configs), host, port, token)
     except OSError as error:
         failure = ServerFailed(
             f"{host}:{port} cannot be listened at ({os.strerror(error.errno or 0)})",
@@ -107,10 +112,9 @@ def prune(
     as_json: Json = False,
 ) -> None:
     """Show the releases that are older than is kept; --apply removes them. Ledger entries and the newest one stay."""
-    from blockveil.pipeline.config.deployments_file import load_deployments
     from blockveil.pipeline.releases import retention
 
-    loaded = load_deployments(configs)
+    loaded = _loaded(configs)
     before = datetime.now(UTC).date() - timedelta(days=keep_days)
     old = [each for config in loaded.configs.values() for each in retention.old_releases(config, before)]
     for each in () if as_json else old:
@@ -133,11 +137,10 @@ def catch_up(
     """Show the nights that were begun or missed and are due, by the policy of deployments.toml; --apply runs them."""
     login.join()
     from blockveil.flows.service import named_server, recovery
-    from blockveil.pipeline.config.deployments_file import load_deployments
 
     named_server.require_server()
     first = None if since is None else parse_date(since)
-    found = recovery.catch_up_nights(load_deployments(configs), first, datetime.now(UTC), apply)
+    found = recovery.catch_up_nights(_loaded(configs), first, datetime.now(UTC), apply)
     if as_json:
         print_json({"applied": apply, "nights": found})
         return

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blockveil.flows.cli.common import Json, print_json, print_rows
+from blockveil.flows.cli.common import Json, print_answer
 
 Release = Annotated[Path, typer.Argument(help="Pointer or folder of a release of gradients.", show_default=False)]
 Output = Annotated[Path, typer.Option(help="New .npz file for the weights.", show_default=False)]
@@ -28,7 +28,7 @@ def step(
     from blockveil.pipeline.public import weights
 
     found = weights.step(release, None if before is None else weights.load(before), examples, rate)
-    _tell(output, weights.save(found, output), as_json)
+    _print(output, weights.save(found, output), as_json)
 
 
 def start(
@@ -45,11 +45,9 @@ def start(
     from blockveil.pipeline.public import weights
 
     found = weights.random(weights.shapes(inputs + 1, hidden or (), outputs), seed)
-    _tell(output, weights.save(found, output), as_json)
+    _print(output, weights.save(found, output), as_json)
 
 
-def _tell(path: Path, digest: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"weights": path, "weights_sha256": digest})
-        return
-    print_rows([("weights", f'"{path}"'), ("weights_sha256", f'"{digest}"')])
+def _print(path: Path, digest: str, as_json: bool) -> None:
+    rows = [("weights", f'"{path}"'), ("weights_sha256", f'"{digest}"')]
+    print_answer(rows, as_json, weights=path, weights_sha256=digest)

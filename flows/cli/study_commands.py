@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +12,17 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
+from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.study.noisy_training import TrainingAsked
-from blockveil.flows.cli.common import Json, print_answer
+from blockveil.flows.cli.common import Json, parse_guarantee, print_answer
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.study import frames as study_frames
 from blockveil.pipeline.study import moments as study_moments
 from blockveil.pipeline.study import pairs, sampling, training_findings
 from blockveil.pipeline.study import study_release as study
+
+_claim = partial(parse_guarantee, what="study")
 
 Shape = Annotated[str, typer.Option(help="Shape of the answer, such as 89x89.")]
 Epsilon = Annotated[float, typer.Option(help="Claimed epsilon.")]
@@ -167,14 +170,6 @@ def trained(
     asked = TrainingAsked(_claim(epsilon, delta), rate, epochs, slack, clip, length)
     found = training_findings.training_findings(training_findings.public_records(data), asked, seeds)
     print_answer(found.rows(), as_json)
-
-
-def _claim(epsilon: float, delta: float) -> ApproxDP:
-    try:
-        return ApproxDP(epsilon, delta)
-    except ValueError as error:
-        failure = ConfigError("This study cannot be made", str(error), "Correct the parameter")
-    raise failure
 
 
 def _shape(text: str) -> tuple[int, int]:

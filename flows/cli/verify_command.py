@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from blockveil.flows.cli.common import Json, print_json, print_rows, say
+from blockveil.flows.cli.common import Json, print_json, print_rows, read_public_key, say
 from blockveil.flows.cli.named_release import named_release
-from blockveil.pipeline.base.ed25519 import public_key
-from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.base.foreign_files import MOST_METADATA, NotPlain, read_regular
 from blockveil.pipeline.data.pointers import require_there
 from blockveil.pipeline.data.stores import Location
@@ -77,10 +75,10 @@ def verify_releases(
             require_there(place, named)
         places += [(each, place) for each in found]
     given = Evidence(
-        None if key is None else _public_key("--key", key),
+        None if key is None else read_public_key("--key", key),
         tuple(_proof(path) for path in proof or ()),
         None if ledger_key is None else _text("--ledger-key", ledger_key),
-        tuple(_public_key("--officer", one) for one in officer or ()),
+        tuple(read_public_key("--officer", one) for one in officer or ()),
     )
     checked = [verify(place, given, root) for place, root in places]
     if as_json:
@@ -102,15 +100,6 @@ def _text(option: str, reference: str) -> str:
     from blockveil.pipeline.config.secrets import read_secret
 
     return read_secret(option, reference, Path.cwd())
-
-
-def _public_key(option: str, reference: str) -> Ed25519PublicKey:
-    found = public_key(_text(option, reference))
-    if found is None:
-        raise ConfigError(
-            f"{option}: this is no key", "It must be an Ed25519 key in PEM", "Correct what is referred to"
-        )
-    return found
 
 
 def _proof(path: Path) -> Proof:

@@ -15,12 +15,7 @@ from blockveil.pipeline.releases.compute import Compute, ThreadCompute
 def open_compute(loaded: LoadedConfig, here: int | None = None) -> Iterator[Compute]:
     """What computes a release, for the time of one run.
 
-    Parameters
-    ----------
-    loaded
-        The config.
-    here
-        Threads of this process that do the work in place of the cluster; None where the cluster does.
+    Threads ``here`` of this process do the work in place of the cluster.
 
     Raises
     ------

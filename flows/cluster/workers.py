@@ -168,13 +168,6 @@ def _end(worker: Any, reason: str) -> None:
 def check(client: Client, memory: int) -> None:
     """Refuse workers with other code, other packages or less memory than the plan counts on.
 
-    Parameters
-    ----------
-    client
-        Connected client.
-    memory
-        Bytes that a worker may use.
-
     Raises
     ------
     ClusterUnfit

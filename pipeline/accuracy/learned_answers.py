@@ -8,15 +8,7 @@ from blockveil.pipeline.plan.planning import Plan
 
 
 def in_learned_shape(plan: Plan, population: Population) -> Plan:
-    """The plan with the shape that would be learned of supposed records; the same plan where it learns nothing.
-
-    Parameters
-    ----------
-    plan
-        The plan.
-    population
-        Supposed records.
-    """
+    """The plan with the shape that would be learned of supposed records; the same plan where it learns nothing."""
     learning = plan.designed.learning
     if learning is None:
         return plan

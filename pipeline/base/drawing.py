@@ -16,13 +16,7 @@ _OF_WINDOWS = ("backend", "backend_fallback", "interactive", "toolbar")
 
 @contextmanager
 def drawn_by(style: Mapping[str, Any]) -> Iterator[None]:
-    """Draw with the library's standard settings and some of our own, for as long as the block runs.
-
-    Parameters
-    ----------
-    style
-        Settings of matplotlib by name that differ from the standard ones.
-    """
+    """Draw with the library's standard settings and some of our own, for as long as the block runs."""
     import matplotlib  # takes a while to import, and most processes draw nothing
 
     standard = {name: value for name, value in matplotlib.rcParamsDefault.items() if name not in _OF_WINDOWS}

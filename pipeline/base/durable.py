@@ -18,10 +18,34 @@ _TRANSIENT = {
     errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN,
     errno.ENETUNREACH, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS,
 }  # fmt: skip
-_FORBIDDEN = {errno.EACCES, errno.EPERM}
-_IN_THE_WAY = {errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-_NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS}
+
+
+_WRITES = "Blockveil must be able to write to {}"
+_REFUSED = (
+    (
+        _FULL,
+        "the disk or quota is full",
+        "What is made is written whole or not at all",
+        "Free some space under {} and run again",
+    ),
+    ({errno.EROFS}, "the file system is read-only", _WRITES, "Mount it for writing, or name another place"),
+    ({errno.EACCES, errno.EPERM}, "no permission", _WRITES, "Give the user that runs Blockveil write permission there"),
+    (
+        {errno.ENOTDIR, errno.EEXIST, errno.EISDIR},
+        "a file is where a folder is needed",
+        "{} is in a folder",
+        "Move the file away, or correct {}",
+    ),
+    ({errno.ENOENT}, "a folder is missing", "{} must be there", "Make the folder, or correct its path"),
+    (
+        {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS},
+        "the file system has no locks",
+        "A lock shows which attempt still works on an unfinished release",
+        "Put {} on another file system, or mount this one with locks",
+    ),
+)
+"""Error numbers, what they say of a folder, the rule, and the remedy; {} stands for the key that names the folder."""
 
 
 def sync(path: str | Path) -> None:
@@ -157,15 +181,7 @@ def kind_of(error: OSError) -> type[StoreError]:
 
 
 def unreadable(error: OSError | ValueError, failure: BlockveilError) -> BlockveilError:
-    """Error for a file that cannot be read: ``failure``, or one of a disk or share that may be there again.
-
-    Parameters
-    ----------
-    error
-        The error of the operating system, or of a path that is none.
-    failure
-        What is wrong where the file is.
-    """
+    """Error for a file that cannot be read: ``failure``, or one of a disk or share that may be there again."""
     kind = kind_of(error) if isinstance(error, OSError) else StoreError
     return kind(failure.value, failure.rule, "Repair the disk or share, and run again") if kind.passes else failure
 
@@ -182,40 +198,9 @@ def store_error(error: OSError, doing: str, place: str = "output.root") -> Store
     place
         Key of the config that names the folder.
     """
-    if error.errno in _FULL:
-        return DiskFull(
-            f"{doing}: the disk or quota is full",
-            "What is made is written whole or not at all",
-            f"Free some space under {place} and run again",
-        )
-    if error.errno == errno.EROFS:
-        return StoreError(
-            f"{doing}: the file system is read-only",
-            f"Blockveil must be able to write to {place}",
-            "Mount it for writing, or name another place",
-        )
-    if error.errno in _FORBIDDEN:
-        return StoreError(
-            f"{doing}: no permission",
-            f"Blockveil must be able to write to {place}",
-            "Give the user that runs Blockveil write permission there",
-        )
-    if error.errno in _IN_THE_WAY:
-        return StoreError(
-            f"{doing}: a file is where a folder is needed",
-            f"{place} is in a folder",
-            f"Move the file away, or correct {place}",
-        )
-    if error.errno == errno.ENOENT:
-        return StoreError(
-            f"{doing}: a folder is missing", f"{place} must be there", "Make the folder, or correct its path"
-        )
-    if error.errno in _NO_LOCKS:
-        return StoreError(
-            f"{doing}: the file system has no locks",
-            "A lock shows which attempt still works on an unfinished release",
-            f"Put {place} on another file system, or mount this one with locks",
-        )
+    for numbers, problem, rule, remedy in _REFUSED:
+        if error.errno in numbers:
+            return kind_of(error)(f"{doing}: {problem}", rule.format(place), remedy.format(place))
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
     rule = f"{place} must be on a working file system"
     return kind_of(error)(f"{doing}: {reason}", rule, "Repair it and run again")

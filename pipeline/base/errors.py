@@ -131,11 +131,6 @@ class ForOperator(DataError):
     """Records are not as declared, and what is wrong with them is for the person at the terminal alone.
 
     Its text, which enters logs and states of runs, says nothing of what was found.
-
-    Parameters
-    ----------
-    value, rule, remedy
-        What is shown at a terminal; see :class:`BlockveilError`.
     """
 
     def __init__(self, value: str, rule: str, remedy: str) -> None:
@@ -157,13 +152,7 @@ class ForOperator(DataError):
 
 
 class ReleaseConflict(BlockveilError):
-    """The same release exists with other data or another config.
-
-    Attributes
-    ----------
-    differences
-        One line for each part of the specification that differs.
-    """
+    """The same release exists with other data or another config."""
 
     exit_code = 5
 
@@ -205,15 +194,7 @@ class NotPermitted(StoreError):
 
 
 class ComputeError(BlockveilError):
-    """The computation failed; only the kind of failure and a number to look it up are known here.
-
-    Parameters
-    ----------
-    kind
-        Class name of the original error.
-    error_id
-        Random identifier, the same in the private log.
-    """
+    """The computation failed; only the kind of failure and a number to look it up are known here."""
 
     exit_code = 8
     passes = True

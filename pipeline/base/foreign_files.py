@@ -57,13 +57,6 @@ def _opened(path: str, flags: int) -> int:
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     """Return the content of a regular file.
 
-    Parameters
-    ----------
-    path
-        The file.
-    most
-        Bytes that it may have.
-
     Raises
     ------
     NotPlain

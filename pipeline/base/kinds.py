@@ -61,12 +61,7 @@ class Kind:
     def part(self, name: str, default: Part) -> Part:
         """A part by the name of its file, or the default where the kind has none.
 
-        Parameters
-        ----------
-        name
-            Name of a file without its ending; what it declares has the same name in capitals.
-        default
-            What holds for a kind that does not say.
+        What a file declares has the file's name in capitals.
         """
         found: Part = self.parts[name] if name in self.parts else _declared(self.package, name, default)
         return found

@@ -69,11 +69,6 @@ def write(path: Path, content: bytes, what: str, *, private: bool = False) -> No
 def check(path: Path) -> Path:
     """Place of a file that may be written, with links followed.
 
-    Parameters
-    ----------
-    path
-        What a person has named.
-
     Raises
     ------
     ConfigError

@@ -39,13 +39,8 @@ def resolved(path: Path) -> Path:
 def check(path: Path, *, writing: bool) -> Path:
     """Refuse a ledger that other accounts may write to; its file with links followed, as :func:`resolved`.
 
-    Parameters
-    ----------
-    path
-        Its file, which may be a link, and need not be there yet.
-    writing
-        Whether it is to be written: then all of it must belong to this account or to root. Whoever only reads relies
-        on its owner.
+    The file may be a link, and need not be there yet. Where it is to be written, all of it must belong to this account
+    or to root; whoever only reads relies on its owner.
 
     Raises
     ------

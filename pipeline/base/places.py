@@ -17,13 +17,6 @@ _IMPOSSIBLE = {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 def absolute(path: str | os.PathLike[str], key: str) -> Path:
     """Return the absolute path without symbolic links; nothing needs to be there.
 
-    Parameters
-    ----------
-    path
-        As it was written, below the folder that it starts from.
-    key
-        Key of the config, or option, that holds it.
-
     Raises
     ------
     ConfigError

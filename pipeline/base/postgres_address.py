@@ -36,13 +36,7 @@ class ServerProof:
 
 
 def proof(address: str) -> ServerProof:
-    """Find how the server of an address proves who it is; what the address leaves out is looked up in the environment.
-
-    Parameters
-    ----------
-    address
-        ``postgresql://role:password@host:port/database?options``.
-    """
+    """Find how the server of an address proves who it is; the environment has what the address leaves out."""
     try:
         parts = urlsplit(address)
     except ValueError:  # whose text quotes it

@@ -22,13 +22,6 @@ def printable(text: str, kept: str = "\n") -> str:
     r"""Text whose control characters, reordering marks and lone surrogates are written as ``\u001b``.
 
     JSON stays JSON with the same values.
-
-    Parameters
-    ----------
-    text
-        Any text.
-    kept
-        Control characters that stay.
     """
     if text.isascii() and text.isprintable():
         return text

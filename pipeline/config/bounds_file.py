@@ -13,12 +13,12 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
-from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.explain import validated
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import parse_toml
 from blockveil.pipeline.sections.fields import Bound, Label, Section, unique_names
@@ -68,12 +68,7 @@ class BoundsFile(Section):
 def with_bounds(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The content of a config with the bounds of the file that it names, and the file's digest and release.
 
-    Parameters
-    ----------
-    tree
-        Parsed config; what is wrong in it otherwise is left to its validation.
-    folder
-        Where relative paths start from.
+    What is wrong in it otherwise is left to its validation.
 
     Raises
     ------
@@ -155,15 +150,6 @@ def _read(folder: Path, key: str, name: str) -> tuple[BoundsFile, str]:
         problem = f'{key}: "{name[:60]}" cannot be read ({reason})'
         failure = durable.unreadable(error, ConfigError(problem, _RULE, _REMEDY))
     else:
-        return _parsed(content, name), hashlib.sha256(content).hexdigest()
-    raise failure
-
-
-def _parsed(content: bytes, name: str) -> BoundsFile:
-    tree = parse_toml(content, name, _RULE)
-    try:
-        return BoundsFile.model_validate(tree)
-    except ValidationError as error:
-        failure = explain(error, tree, name[:60], BoundsFile)
-    # Raised outside the handler: a chained pydantic error would print the whole input again.
+        tree = parse_toml(content, name, _RULE)
+        return validated(BoundsFile, tree, name[:60]), hashlib.sha256(content).hexdigest()
     raise failure

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints
 
 from blockveil.pipeline.base.errors import ConfigError, StoreUnreachable
 from blockveil.pipeline.base.places import absolute, looked_into
-from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.explain import validated
 from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
@@ -208,12 +208,7 @@ def _holds(file: Path, table: str, or_unreadable: bool) -> bool:
 def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> LoadedDeployments:
     """Read and validate a deployments file and every config that it names.
 
-    Parameters
-    ----------
-    path
-        The file, or the folder of configs that it lies in.
-    only
-        Name of the one config to read, where others need not be usable; it may be one that the file does not name.
+    With ``only``, the one config of that name is read, which the file need not name: others need not be usable.
 
     Raises
     ------
@@ -273,13 +268,7 @@ def parse_deployments(tree: Mapping[str, Any], source: str, file: Path | None = 
     ConfigError
         A key is unknown, missing or has a value that is not allowed.
     """
-    root: type[BaseModel] = Deployments
-    try:
-        return Deployments.model_validate(tree)
-    except ValidationError as error:
-        failure = explain(error, tree, source, root, None if file is None else lines_of(file))
-    # Raised outside the handler: a chained pydantic error would print the whole input again.
-    raise failure
+    return validated(Deployments, tree, source, None if file is None else lines_of(file))
 
 
 def datasets(loaded: LoadedDeployments) -> Sequence[str]:

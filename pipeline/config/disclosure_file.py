@@ -11,12 +11,12 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, StringConstraints, ValidationError
+from pydantic import StringConstraints
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
-from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.explain import validated
 from blockveil.pipeline.config.toml import read_toml
 from blockveil.pipeline.config.toml_lines import lines_of
 from blockveil.pipeline.sections.fields import Section
@@ -70,11 +70,6 @@ class Disclosure(Section):
 def load_disclosure(path: str | os.PathLike[str]) -> tuple[Disclosure, str]:
     """Read a disclosure and its SHA-256.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Raises
     ------
     ConfigError
@@ -82,12 +77,7 @@ def load_disclosure(path: str | os.PathLike[str]) -> tuple[Disclosure, str]:
     """
     file = absolute(path, "The disclosure")
     tree = read_toml(file, _RULE)
-    root: type[BaseModel] = Disclosure
-    try:
-        return Disclosure.model_validate(tree), _digest(file)
-    except ValidationError as error:
-        failure = explain(error, tree, file.name, root, lines_of(file))
-    raise failure
+    return validated(Disclosure, tree, file.name, lines_of(file)), _digest(file)
 
 
 def _digest(file: Path) -> str:

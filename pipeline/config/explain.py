@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,6 +18,7 @@ from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml_lines import LineNumbers, Path
 
 Models = list[type[BaseModel]]
+Model = TypeVar("Model", bound=BaseModel)
 
 _LONGEST_DESCRIPTION = 200
 """Letters of what a message says of a key; configs/README.md has all of it."""
@@ -79,6 +80,31 @@ def explain(
         for path in sorted(found, key=lambda path: line_of[path] or 0)
     ]
     return ConfigError(refused[0].value, refused[0].rule, refused[0].remedy, refused[1:])
+
+
+def validated(model: type[Model], tree: Mapping[str, Any], source: str, lines: LineNumbers | None = None) -> Model:
+    """The content of a file as a model.
+
+    Parameters
+    ----------
+    model
+        Model of the whole file.
+    tree
+        The parsed file.
+    source, lines
+        As for :func:`explain`.
+
+    Raises
+    ------
+    ConfigError
+        A key is unknown, missing or has a value that is not allowed.
+    """
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        failure = explain(error, tree, source, model, lines)
+    # Raised outside the handler: a chained pydantic error would print the whole input again.
+    raise failure
 
 
 def _by_place(

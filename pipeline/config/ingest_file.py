@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.spelling import UnitType
-from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.explain import validated
 from blockveil.pipeline.config.ingest_columns import (
     Column,
     Missing,
@@ -362,13 +362,7 @@ def load_ingest(path: str | os.PathLike[str]) -> LoadedIngest:
     """
     file = Path(path)
     tree: dict[str, Any] = with_listed_values(read_toml(file), file.parent)
-    try:
-        config = IngestConfig.model_validate(tree)
-    except ValidationError as error:
-        failure = explain(error, tree, file.name, IngestConfig, lines_of(file))
-    else:
-        loaded = LoadedIngest(config, absolute(file, "The config"))
-        _ = loaded.target  # there can be such a place
-        return loaded
-    # Raised outside the handler: a chained pydantic error would print the whole input again.
-    raise failure
+    config = validated(IngestConfig, tree, file.name, lines_of(file))
+    loaded = LoadedIngest(config, absolute(file, "The config"))
+    _ = loaded.target  # there can be such a place
+    return loaded

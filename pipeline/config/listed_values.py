@@ -26,13 +26,6 @@ _RULE = "A list of values has one a line, or is a .csv file whose first line nam
 def with_listed_values(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the tables of an ingest's config with the values of the file that ``ingest.partition.values`` names.
 
-    Parameters
-    ----------
-    tree
-        The tables as they are written; without a name of a file they are returned as they are.
-    folder
-        Folder of the config, from which a relative path starts.
-
     Raises
     ------
     ConfigError

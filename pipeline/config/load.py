@@ -9,18 +9,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import ValidationError
-
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.permissions import COMPANIONS, beside
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.bounds_file import with_bounds
-from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.explain import validated
 from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, Override, pinned_digest
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import as_toml, parse_toml, read_toml
-from blockveil.pipeline.config.toml_lines import LineNumbers, lines_of
+from blockveil.pipeline.config.toml_lines import lines_of
 from blockveil.pipeline.config.unvetted import named_by
 from blockveil.pipeline.sections.fields import REFERENCES
 from blockveil.pipeline.sections.geometry_section import EllipsoidGeometry
@@ -60,18 +58,12 @@ def load_config(
     source = file.name if not overrides else f"{file.name} or its overrides"
     path = absolute(file, "The config")
     lines = None if overrides else lines_of(file)
-    return replace(_validated(with_bounds(tree, path.parent), model, source, path, lines), overrides=tuple(changed))
+    config = validated(model, with_bounds(tree, path.parent), source, lines)
+    return replace(_resolved(LoadedConfig(config, path)), overrides=tuple(changed))
 
 
 def load_tables(tables: Mapping[str, Any], folder: Path) -> LoadedConfig:
     """Validate a config that a program gives as nested tables, as :func:`load_config` does a file.
-
-    Parameters
-    ----------
-    tables
-        Tables by name, with texts, numbers, dates, lists and tables in them, as a TOML file would hold.
-    folder
-        Folder that relative paths start from.
 
     Raises
     ------
@@ -79,24 +71,12 @@ def load_tables(tables: Mapping[str, Any], folder: Path) -> LoadedConfig:
         A value is none that a TOML file could hold, or as for a file.
     """
     tree = with_bounds(as_toml(tables), absolute(folder, IN_PROGRAM))
-    return _validated(tree, ReleaseConfig.naming(named_by(tree)), IN_PROGRAM, absolute(folder / IN_PROGRAM, IN_PROGRAM))
+    config = validated(ReleaseConfig.naming(named_by(tree)), tree, IN_PROGRAM)
+    return _resolved(LoadedConfig(config, absolute(folder / IN_PROGRAM, IN_PROGRAM)))
 
 
 IN_PROGRAM = "the given tables"
 """What messages call a config that a program gives."""
-
-
-def _validated(
-    tree: dict[str, Any], model: type[ReleaseConfig], source: str, path: Path, lines: LineNumbers | None = None
-) -> LoadedConfig:
-    try:
-        config = model.model_validate(tree)
-    except ValidationError as error:
-        failure = explain(error, tree, source, model, lines)
-    else:
-        return _resolved(LoadedConfig(config, path))
-    # Raised outside the handler: a chained pydantic error would print the whole input again.
-    raise failure
 
 
 def _check_allowed(key: str, prefixes: tuple[str, ...] | None) -> None:

@@ -236,15 +236,7 @@ def release_world(config: ReleaseConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class MatrixFile:
-    """A public matrix that a config names.
-
-    Attributes
-    ----------
-    key
-        Key of the config.
-    kind
-        What the matrix must be.
-    """
+    """A public matrix that a config names."""
 
     key: str
     kind: str

@@ -6,13 +6,7 @@ _RULE = "A query selects, renames, filters and computes within one row of one ta
 
 
 class QueryRefused(Exception):
-    """A query is not accepted.
-
-    Attributes
-    ----------
-    problem, rule, remedy
-        What was found, what must hold, and what to do.
-    """
+    """A query is not accepted."""
 
     def __init__(self, problem: str, rule: str = _RULE, remedy: str = "Take it out of the query") -> None:
         super().__init__(problem, rule, remedy)

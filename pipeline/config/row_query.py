@@ -47,15 +47,7 @@ class TableName:
 
 @dataclass(frozen=True)
 class Lookup:
-    """A public table that is joined on its key.
-
-    Attributes
-    ----------
-    table, key
-        The table and the column that identifies its rows.
-    column
-        The column of the source's table that is looked up.
-    """
+    """A public table that is joined on its key."""
 
     table: TableName
     key: str
@@ -151,15 +143,7 @@ class RowQuery:
         return tree
 
     def arrived(self, column: str, dates: Dates) -> RowQuery:
-        """The query of those rows alone whose column has one of some dates: a function of the row, as any filter.
-
-        Parameters
-        ----------
-        column
-            A column of the table.
-        dates
-            The dates.
-        """
+        """The query of those rows alone whose column has one of some dates: a function of the row, as any filter."""
         kept = dated(_column(column, ALIAS), dates, self.dialect)
         where = (
             kept if self.where is None else exp.And(this=exp.Paren(this=self.where), expression=exp.Paren(this=kept))

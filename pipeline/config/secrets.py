@@ -60,12 +60,7 @@ def read_secret(key: str, reference: str, base: Path) -> str:
 def check_private(key: str, path: Path) -> None:
     """Refuse a file of a key or a certificate which other accounts may use as its owner would.
 
-    Parameters
-    ----------
-    key
-        How the reference is called where it was written, for messages.
-    path
-        The file. One that is not there, or cannot be read, is left to whoever uses it.
+    A file that is not there, or cannot be read, is left to whoever uses it.
 
     Raises
     ------

@@ -27,13 +27,6 @@ _ANY_CHARACTER = ("delimiter",)
 def read_toml(file: Path, rule: str = "A config is a TOML file") -> dict[str, Any]:
     """Parsed TOML file.
 
-    Parameters
-    ----------
-    file
-        Its path.
-    rule
-        What the file is, for messages.
-
     Raises
     ------
     ConfigError

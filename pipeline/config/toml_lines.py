@@ -17,13 +17,7 @@ _PLAIN = re.compile(r"[^,\]}#\n]*")
 
 
 class LineNumbers:
-    """Lines of the keys and list entries of a TOML text that is known to be valid.
-
-    Parameters
-    ----------
-    text
-        The text.
-    """
+    """Lines of the keys and list entries of a TOML text that is known to be valid."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0

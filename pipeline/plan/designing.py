@@ -79,10 +79,7 @@ class Designed:
 def design(ways: Iterable[Resolved]) -> Designed:
     """Design the first question whose bits are enough.
 
-    Parameters
-    ----------
-    ways
-        The same question with more and more bits; those of the last are settled.
+    The bits of the last one are settled.
 
     Raises
     ------

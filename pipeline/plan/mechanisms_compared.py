@@ -81,11 +81,6 @@ def _over_the_bound(error: float | None, least: float | None) -> dict[str, str]:
 def names_apart(compared: Sequence[dict[str, Any]]) -> list[str]:
     """Names of compared mechanisms; those of one name are followed by the parameters in which they differ.
 
-    Parameters
-    ----------
-    compared
-        Rows with ``mechanism`` and ``parameters``.
-
     Returns
     -------
     One name for each row, all of them different.

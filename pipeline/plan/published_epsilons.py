@@ -67,13 +67,7 @@ DEPLOYMENTS = (
 
 
 def nearest(epsilon: float) -> str:
-    """One sentence with the published epsilons that are nearest, below and above.
-
-    Parameters
-    ----------
-    epsilon
-        What a plan promises.
-    """
+    """One sentence with the published epsilons that are nearest, below and above."""
     published = ((each, deployment) for deployment in DEPLOYMENTS for each in deployment.epsilons)
     known = sorted(published, key=lambda pair: pair[0])
     below = [pair for pair in known if pair[0] <= epsilon][-1:]

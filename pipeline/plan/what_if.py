@@ -7,11 +7,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config import ComputeSection, LoadedConfig, PrivacySection, ReleaseConfig, ReleaseSection
-from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.explain import validated
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection, Mechanism
 from blockveil.pipeline.config.queries import Query
 from blockveil.pipeline.plan.planning import Plan, make_plan
@@ -59,13 +59,7 @@ def parse(question: Any, budget_of: Any, logical_date: Any) -> WhatIfQuestion:
         A value is missing, unknown or not allowed.
     """
     tree = {"question": question, "budget_of": budget_of, "logical_date": logical_date}
-    root: type[BaseModel] = WhatIfQuestion
-    try:
-        return WhatIfQuestion.model_validate(tree)
-    except ValidationError as error:
-        failure = explain(error, tree, _FORM, root)
-    # Raised outside the handler: a chained pydantic error would print the whole input again.
-    raise failure
+    return validated(WhatIfQuestion, tree, _FORM)
 
 
 def question_of(config: ReleaseConfig) -> dict[str, Any]:
@@ -110,10 +104,4 @@ def plan_of(question: WhatIf, logical_date: date) -> Plan:
         "data": {"store": "nowhere"},
         "output": {"root": "nowhere/releases", "ledger": "nowhere/ledger", "keys": "nowhere/keys"},
     }
-    try:
-        config = ReleaseConfig.model_validate(tree)
-    except ValidationError as error:
-        failure = explain(error, tree, _FORM)
-    else:
-        return make_plan(LoadedConfig(config, _NOWHERE), logical_date)
-    raise failure
+    return make_plan(LoadedConfig(validated(ReleaseConfig, tree, _FORM), _NOWHERE), logical_date)

@@ -111,26 +111,14 @@ class DateRange:
 
 @dataclass(frozen=True)
 class Calendar:
-    """The weekday or month of a date.
-
-    Attributes
-    ----------
-    part
-        Key of :data:`.CALENDAR`.
-    """
+    """The weekday or month of a date."""
 
     part: str
 
 
 @dataclass(frozen=True)
 class Categories:
-    """One of a public list, all texts or all whole numbers.
-
-    Attributes
-    ----------
-    values
-        The list, in the order in which it was given.
-    """
+    """One of a public list, all texts or all whole numbers."""
 
     values: tuple[str, ...] | tuple[int, ...]
 

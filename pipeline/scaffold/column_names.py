@@ -202,17 +202,7 @@ def pasted(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TablePlace:
-    """Where a table is.
-
-    Attributes
-    ----------
-    kind, model
-        Which database, and what a config says of it.
-    key, database
-        The key that names the database, and its value.
-    table
-        The table.
-    """
+    """Where a table is."""
 
     kind: Literal["duckdb", "sqlite", "postgresql"]
     model: type[DatabaseSource]

@@ -40,15 +40,7 @@ _MOST_FOLDERS = 200
 
 @dataclass(frozen=True)
 class Earlier:
-    """A release of the same source.
-
-    Attributes
-    ----------
-    ingest
-        The ingest that makes its store.
-    release
-        Its config.
-    """
+    """A release of the same source."""
 
     ingest: LoadedIngest
     release: LoadedConfig
@@ -69,10 +61,7 @@ class Earlier:
     def together(self, charges: Sequence[tuple[Chargeable, int]]) -> float:
         """Epsilon, at the budget's delta, that holds all that the budget allows now and further charges beside it.
 
-        Parameters
-        ----------
-        charges
-            What the further question costs, each with how often.
+        Each further charge comes with how often it is made.
         """
         cap = self.cap
         # One charge alone may be a little larger than several together.

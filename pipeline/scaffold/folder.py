@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from blockveil.engine.guarantees.guarantee import Loss
 from blockveil.pipeline.accuracy.rhythm import Rhythm
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.budget.filter import NOTHING, Cap, Ticks
 from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
-from blockveil.pipeline.config.explain import explain
+from blockveil.pipeline.config.explain import validated
 from blockveil.pipeline.config.ingest_file import IngestConfig
 from blockveil.pipeline.config.toml import parse_toml
 from blockveil.pipeline.data.ingest.table_files import METADATA
@@ -46,8 +44,6 @@ _SHOWN = 12
 
 SHARE_OF_BOUNDS = 0.1
 """Share of mu squared of the promise that a release of bounds takes: the others' noise grows by a twentieth."""
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -211,13 +207,6 @@ class FirstRelease:
 def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
     """Files of a release that do not exist yet. Reads no record and writes nothing.
 
-    Parameters
-    ----------
-    begun
-        Source and folder.
-    answers
-        Complete answers.
-
     Raises
     ------
     ConfigError
@@ -229,7 +218,7 @@ def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
     if not (elsewhere or os.path.isabs(location)):
         location = os.path.relpath(base / location, folder)
     ingest_text = texts.ingest_text(answers, source, location, place)
-    ingest = _model(ingest_text, place.ingest, IngestConfig)
+    ingest = validated(IngestConfig, parse_toml(ingest_text.encode(), place.ingest), place.ingest)
     if (stored := _stored_already(begun.earlier, ingest)) is not None:
         place = replace(place, store=stored)
     paid = _finding_bounds(answers, folder, place) if texts.finds_bounds(answers) else None
@@ -358,17 +347,8 @@ def _plan(answers: Answers, folder: Path, share: float | None, place: Place) -> 
 def _plan_of(text: str, path: Path, answers: Answers) -> Plan:
     if answers.first is None:
         raise AssertionError("the answers are complete")
-    return make_plan(LoadedConfig(_model(text, path.name, ReleaseConfig), path), answers.first)
-
-
-def _model(text: str, name: str, model: type[Model]) -> Model:
-    tree: dict[str, Any] = parse_toml(text.encode(), name)
-    try:
-        return model.model_validate(tree)
-    except ValidationError as error:
-        failure = explain(error, tree, name, model)
-    # Raised outside the handler: a chained pydantic error would print the whole input again.
-    raise failure
+    config = validated(ReleaseConfig, parse_toml(text.encode(), path.name), path.name)
+    return make_plan(LoadedConfig(config, path), answers.first)
 
 
 def require_new(folder: Path) -> None:

@@ -83,15 +83,7 @@ def each_column(answers: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
 
 
 def head_of(line: str, names: Sequence[str]) -> tuple[str, str] | None:
-    """What a typed line is about, and what it says of that; None for an answer alone.
-
-    Parameters
-    ----------
-    line
-        ``height, weight: 0 to 300``, or an answer without a column.
-    names
-        Columns that can be released.
-    """
+    """What a typed line is about, and what it says of that; None for an answer alone."""
     for colon in re.finditer(":", line):
         head = line[: colon.start()].strip()
         if all(part in names or _ANY in part for part in parts(head, names)):
@@ -105,15 +97,7 @@ def head_of(line: str, names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def parts(head: str, names: Sequence[str]) -> list[str]:
-    """Names and patterns that stand before a colon; the name of a column may hold commas itself.
-
-    Parameters
-    ----------
-    head
-        What stands there.
-    names
-        Columns that can be released.
-    """
+    """Names and patterns that stand before a colon; the name of a column may hold commas itself."""
     if head in names:
         return [head]
     return [part.strip() for part in next(csv.reader([head], skipinitialspace=True), [])] or [head]

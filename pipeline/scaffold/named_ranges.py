@@ -37,13 +37,7 @@ _YES_NO = ("is", "has", "was")
 
 
 def suggested(names: Iterable[str]) -> dict[str, str]:
-    """What the names of columns suggest, in the words of :mod:`.column_answers`; other columns are absent.
-
-    Parameters
-    ----------
-    names
-        Names of columns.
-    """
+    """What the names of columns suggest, in the words of :mod:`.column_answers`; other columns are absent."""
     found = {name: _suggestion(_words(name)) for name in names}
     return {name: words for name, words in found.items() if words}
 

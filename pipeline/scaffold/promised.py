@@ -16,15 +16,7 @@ from blockveil.pipeline.scaffold.interview import answered
 
 
 def levels(begun: BegunFolder, given: Answers) -> list[str]:
-    """What each level promises over all nights, a line each: what a guess about one bit can reach.
-
-    Parameters
-    ----------
-    begun
-        Where the files would be; nothing is written.
-    given
-        Answers to all other questions.
-    """
+    """What each level promises over all nights, a line each: what a guess about one bit can reach."""
     return [_line(name, begun, answered(given, begun.source, {"strictness": name})) for name in LEVELS]
 
 

@@ -27,13 +27,6 @@ def all_answered(source: SourceColumns, values: Mapping[str, Any]) -> Answers:
 
     An answer that is wrong is set aside, so that the others are held against each other's rules.
 
-    Parameters
-    ----------
-    source
-        Columns of the source.
-    values
-        Answers by their key.
-
     Raises
     ------
     ConfigError

@@ -32,15 +32,7 @@ def _about_its_shape(question: Any, query: Any, rng: np.random.Generator) -> Ite
 
 
 def others(rows: list[Row], number: int) -> Records:
-    """Rows of everybody else: some of those of a unit, drawn nearer to their mean.
-
-    Parameters
-    ----------
-    rows
-        What a unit may have.
-    number
-        How many rows.
-    """
+    """Rows of everybody else: some of those of a unit, drawn nearer to their mean."""
     # Codes and labels have to stay whole numbers, so rows are repeated and not mixed.
     near = [row.values for row in rows if np.all(np.abs(row.values) < FURTHEST / 2)]
     return np.array([near[i % len(near)] for i in range(number)])

@@ -84,12 +84,7 @@ class ReplayedIngest:
 def replay_ingest(loaded: LoadedIngest, tell: Tell) -> ReplayedIngest:
     """Ingest made-up sources by the rules of a config, and compare the stores.
 
-    Parameters
-    ----------
-    loaded
-        Config of the ingest. Its source is not read.
-    tell
-        Receives progress.
+    The source of the config is not read.
     """
     with TemporaryDirectory() as folder:
         return _Replay(loaded, Path(folder), tell).outcome()
