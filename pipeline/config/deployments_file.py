@@ -32,7 +32,7 @@ FILE_NAME = "deployments.toml"
 CONFIG_NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 """File name of a config without ``.toml``."""
 
-Missed = Literal["skip", "latest", "all", "all-latest-first"]
+Missed = Literal["skip", "latest", "all"]
 """What becomes of nights that could not start in time."""
 
 _RULE = f"{FILE_NAME} in the folder of configs states what runs when; docs/operations.md shows one"
@@ -225,19 +225,7 @@ def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> L
     for night in found.night:
         if night.ingest is not None and night.config in configs:
             _check_ingest(configs[night.config], root / f"{night.ingest}.toml")
-        if night.missed_nights == "all-latest-first" and night.config in configs:
-            _check_order(configs[night.config])
     return LoadedDeployments(found, root, configs)
-
-
-def _check_order(release: LoadedConfig) -> None:
-    """Refuse to catch up with the newest night first where nights share a charge."""
-    if release.config.continual is not None:
-        raise ConfigError(
-            f'night.missed_nights = "all-latest-first" with [continual] in "{release.path.stem}"',
-            "Nights that share a charge are released in order, and an older one is refused after a newer one",
-            'Write missed_nights = "all"',
-        )
 
 
 def _check_ingest(release: LoadedConfig, file: Path) -> None:

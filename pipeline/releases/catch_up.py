@@ -42,7 +42,7 @@ def due(
     missed: Missed,
     fresh: Collection[date] = (),
 ) -> list[Due]:
-    """Nights to run: those that were begun first, then those that were missed, oldest or newest first.
+    """Nights to run: those that were begun first, then those that were missed, oldest first.
 
     Parameters
     ----------
@@ -62,12 +62,11 @@ def due(
         for night, state in charges.items()
         if state is not State.RELEASED and night not in at_work
     ]
-    newest_first = missed == "all-latest-first"
     wanted = {"skip": [], "latest": sorted(nights)[-1:]}.get(missed, nights)
     found.sort(key=lambda each: each.night)
     found += [
         Due(night, "it was missed")
-        for night in sorted({*wanted, *fresh}, reverse=newest_first)
+        for night in sorted({*wanted, *fresh})
         if night not in charges and night not in at_work
     ]
     return found
