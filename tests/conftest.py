@@ -120,7 +120,7 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_itemcollected(item):
     """Tell tests that took many seconds of a processor."""
-    if is_costly(item.nodeid) and not item.get_closest_marker("slow"):
+    if is_costly(item.nodeid, item.fixturenames) and not item.get_closest_marker("slow"):
         item.add_marker(pytest.mark.costly)
 
 
@@ -139,7 +139,7 @@ def pytest_addoption(parser):
     """Take a share of the tests, such as ``1/3``, and run it by several processes."""
     parser.addoption("--share", default="1/1", help="run one of several equal shares of the tests, such as 1/3")
     parser.addoption("--processes", type=int, default=0, help="number of processes that run tests")
-    parser.addoption("--costs", help="file for the seconds of a processor that tests took, the dearest first")
+    parser.addoption("--costs", help="file for the seconds that tests and fixtures of files took, the dearest first")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -62,6 +62,15 @@ def test_a_test_is_costly_with_all_of_its_cases(monkeypatch):
     assert [is_costly(name) for name in names] == [True, True, False, False]
 
 
+def test_a_test_is_costly_too_where_what_it_shares_with_its_file_or_its_class_is(monkeypatch):
+    monkeypatch.setitem(COSTS, "tests/a.py::site", 1.1 * COSTLY)
+    monkeypatch.setitem(COSTS, "tests/a.py::TestA::night", 1.1 * COSTLY)
+    assert is_costly("tests/a.py::test_1[x]", ["tmp_path", "site"])
+    assert is_costly("tests/a.py::TestA::test_1", ["night"])
+    assert not is_costly("tests/a.py::TestB::test_1", ["night"])
+    assert not is_costly("tests/b.py::test_1", ["site"])
+
+
 def test_of_a_costly_test_a_sample_runs_on_each_push_unless_one_case_is_dear_and_no_claim_rests_on_it(monkeypatch):
     claimed = min(CLAIMED)
     costs = {"tests/a.py::test_1": 5 * SAMPLE, "tests/a.py::test_2": 19 * DEAR, "tests/a.py::test_3": SAMPLE}

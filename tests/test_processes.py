@@ -82,6 +82,30 @@ def test_what_is_shared_by_a_file_or_a_process_is_ended_with_it(tmp_path):
     assert [line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()].count("ended") == 2
 
 
+COSTS = """
+def pytest_sessionfinish(session):
+    costs = next(each.costs for each in session.config.pluginmanager.get_plugins() if hasattr(each, "costs"))
+    print("".join(f"{name} {seconds}\\n" for name, seconds in costs.items()))
+"""
+
+
+def test_what_a_file_shares_has_its_own_costs_from_its_beginning_to_its_end(tmp_path):
+    tests = (
+        "import os, pytest\ndef work():\n"
+        "    end = sum(os.times()[:4]) + 0.5\n    while sum(os.times()[:4]) < end: pass\n"
+        "@pytest.fixture(scope='module')\ndef shared():\n    work()\n    yield\n    work()\n"
+        "def test_1(shared): pass\ndef test_2(shared): work()\n"
+    )
+    (tmp_path / "prints.py").write_text(COSTS)
+    done = run(tmp_path, 1, "-s", "-p", "prints", test_a=tests)
+    assert done.returncode == 0
+    words = (line.split() for line in done.stdout.splitlines() if "test_a.py::" in line)
+    costs = {name.rpartition("::")[2]: float(seconds) for name, seconds in words}
+    assert costs.keys() == {"shared", "test_1", "test_2"}
+    assert costs["shared"] > 0.9 > costs["test_1"]
+    assert costs["test_2"] > 0.4
+
+
 def test_a_stream_that_a_logger_took_during_the_collection_is_written_to_and_shown(tmp_path):
     tests = (
         "import logging, sys\nhandler = logging.StreamHandler(sys.stderr)\n"

@@ -17,7 +17,7 @@ LONG = {
 
 _LINES = (ROOT / "tests" / "costs.txt").read_text().splitlines()
 COSTS = {test: float(seconds) for seconds, test in map(str.split, _LINES)}
-"""Seconds of a processor that tests took, with all of their cases (``make costs``)."""
+"""Seconds of a processor that tests took, with all of their cases, and fixtures that tests of a file share."""
 
 COSTLY = 0.7
 """Seconds from which on a test is not among those of ``make test``."""
@@ -43,9 +43,11 @@ def may_be_slow(path):
     return path in files_of_costly_tests() or "slow" in text.lower() or OF_OTHERS.search(text) is not None
 
 
-def is_costly(test):
-    """Whether a test, as pytest names it, took many seconds of a processor."""
-    return COSTS.get(test.partition("[")[0], 0.0) >= COSTLY
+def is_costly(test, fixtures=()):
+    """Whether a test, as pytest names it, or a fixture that its file shares took many seconds of a processor."""
+    name = test.partition("[")[0]
+    shared = (f"{part}::{fixture}" for part in (file_of(name), name.rpartition("::")[0]) for fixture in fixtures)
+    return any(COSTS.get(each, 0.0) >= COSTLY for each in (name, *shared))
 
 
 def beyond_samples(tests):

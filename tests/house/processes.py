@@ -12,8 +12,8 @@ import os
 import sys
 import tempfile
 import warnings
-from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
@@ -47,13 +47,14 @@ class Processes:
     Attributes
     ----------
     costs
-        Seconds of a processor that each test took so far, with those of processes that it started and waited for.
+        Seconds of a processor that each test took so far, with those of processes that it started and waited for; and
+        each fixture that tests of a file share, which no test's seconds hold.
     """
 
     def __init__(self, count: int, group_of: Callable[[str], Hashable], begin: Callable[[int], None]) -> None:
         self._count, self._group_of, self._begin = count, group_of, begin
         self._waiting, self._running = deque[list[Any]](), dict[Connection, _Process]()
-        self.costs = dict[str, float]()
+        self.costs = defaultdict[str, float](float)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool | None:
@@ -110,7 +111,10 @@ class Processes:
             if report.failed:  # nobody has to wait for the end to know
                 session.config.pluginmanager.getplugin("terminalreporter").write_line(f"\nFAILED {report.nodeid}")
         elif kind == "done":
-            self.costs[process.left.popleft().nodeid] = data
+            whole, shared = data
+            self.costs[process.left.popleft().nodeid] += whole - sum(shared.values())
+            for name, seconds in shared.items():
+                self.costs[name] += seconds
         else:
             process.left.clear()
 
@@ -170,17 +174,50 @@ def _run(session: Any, pipe: Connection) -> None:
         pipe.send(("more", None))
         return [session.items[place] for place in pipe.recv() or ()]
 
+    shared = _SharedFixtures()
+    session.config.pluginmanager.register(shared, "costs of fixtures")
     queue = deque(more())
     while queue:
         item = queue.popleft()
         if not queue:
             queue.extend(more())
-        before = sum(os.times()[:4])
+        before = _processor_seconds()
+        shared.costs.clear()
         session.config.hook.pytest_runtest_protocol(item=item, nextitem=queue[0] if queue else None)
-        pipe.send(("done", sum(os.times()[:4]) - before))
+        pipe.send(("done", (_processor_seconds() - before, dict(shared.costs))))
         if session.shouldfail or session.shouldstop:
             pipe.send(("stopped", None))
             return
+
+
+def _processor_seconds() -> float:
+    """What this process has taken, and those that it started and waited for."""
+    return sum(os.times()[:4])
+
+
+class _SharedFixtures:
+    """Measures what tests of a file share: setting it up, and tearing it down again."""
+
+    def __init__(self) -> None:
+        self.costs = defaultdict[str, float](float)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
+        """Measure a fixture of a file or a class; its last finalizer runs first."""
+        if fixturedef.scope not in ("class", "module"):
+            return (yield)
+        name = f"{fixturedef.baseid}::{fixturedef.argname}"
+        before, after = [_processor_seconds()], list[float]()
+
+        def count(begun: list[float]) -> None:
+            self.costs[name] += _processor_seconds() - begun.pop()
+
+        fixturedef.addfinalizer(lambda: count(after))
+        try:
+            return (yield)
+        finally:
+            count(before)
+            fixturedef.addfinalizer(lambda: after.append(_processor_seconds()))
 
 
 class _Reports:
