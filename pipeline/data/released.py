@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from blockveil.pipeline.base.errors import BlockveilError, StoreError
 from blockveil.pipeline.base.foreign_files import NotPlain
-from blockveil.pipeline.data.content import Labelled, content_digest, release_digest
+from blockveil.pipeline.data.content import Labelled, array_digest, content_digest, release_digest
 from blockveil.pipeline.data.derived_noise import derived
 from blockveil.pipeline.data.known_content import known_digests
 from blockveil.pipeline.data.pointers import (
@@ -30,6 +30,9 @@ from blockveil.pipeline.data.release_files import opened_release
 from blockveil.pipeline.data.stated_arrays import check_stated
 from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.data.zarr_arrays import ArrayLikeOnDisk
+
+RUNNING_TOTAL = "running_total"
+"""Name of what later nights of a series are read with, among the arrays of a release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,3 +211,44 @@ def _check(digest: Callable[[Mapping[str, Any]], str], attributes: Mapping[str, 
 def _known(location: Location, members: Mapping[str, zarr.Array[Any]], attributes: Mapping[str, Any]) -> str:
     """Digest of a release whose arrays stay on the disk."""
     return release_digest(known_digests(location, members), attributes)
+
+
+def result_digest(release: Path) -> str:
+    """SHA-256 of what later nights of a series are read with, from a release.
+
+    Raises
+    ------
+    StoreError
+        It is missing or damaged.
+    """
+    return _kept(release)[1]
+
+
+def known_result(release: Path, digest: str) -> zarr.Array[Any]:
+    """What later nights of a series are read with, from a release.
+
+    Raises
+    ------
+    StoreError
+        It is missing, damaged, or another one than has this digest.
+    """
+    found, has = _kept(release)
+    if has != digest:
+        raise damaged(release, f"holds another {RUNNING_TOTAL} than the ledger knows")
+    return found
+
+
+def _kept(release: Path) -> tuple[zarr.Array[Any], str]:
+    try:
+        found = _running_total(release)
+        return found, array_digest(RUNNING_TOTAL, Labelled.of(found))
+    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
+        failure = damaged(release, f"has no readable {RUNNING_TOTAL}")
+    raise failure
+
+
+def _running_total(release: Path) -> zarr.Array[Any]:
+    found = zarr.open_group(release, mode="r", zarr_format=3, use_consolidated=False)[RUNNING_TOTAL]
+    if not isinstance(found, zarr.Array):
+        raise TypeError(RUNNING_TOTAL)
+    return found

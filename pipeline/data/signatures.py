@@ -15,6 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from blockveil.pipeline.base import ed25519
 from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import LoadedConfig
+from blockveil.pipeline.config.secrets import read_secret
 
 ATTRIBUTE = "signature"
 """Name of a release's attribute."""
@@ -33,6 +36,27 @@ class Signer:
     """
 
     key: Ed25519PrivateKey = field(repr=False)
+
+    @classmethod
+    def of(cls, loaded: LoadedConfig) -> Signer | None:
+        """What signs the releases of a config; None where they are not signed.
+
+        Raises
+        ------
+        ConfigError
+            What the config refers to is no such key. It is not shown.
+        """
+        reference = loaded.config.output.signing_key
+        if reference is None:
+            return None
+        key = ed25519.private_key(read_secret("output.signing_key", reference, loaded.base))
+        if key is None:
+            raise ConfigError(
+                "output.signing_key: what it refers to is not usable (it is not shown)",
+                "It must be an Ed25519 private key in PEM, without a passphrase",
+                "Make one with `openssl genpkey -algorithm ed25519`",
+            )
+        return cls(key)
 
     def signature(self, attributes: Mapping[str, Any]) -> dict[str, str]:
         """Signature of what a release states, as plain JSON: algorithm, public key and signature."""

@@ -132,8 +132,8 @@ class Effort:
             return 0
         return max(0, min(self.memory - peak, 8 * self.config.query.rows_at_most * len(self.config.query.columns)))
 
-    def layout(self, rows: int, chunk_rows: int, workers: int, threads: int) -> Layout:
-        """Tiles of the answer, and tasks that fill them.
+    def cut_for(self, rows: int, chunk_rows: int, workers: int, threads: int) -> tuple[Cut, Layout]:
+        """How the answer is computed for the records that are there, and its tiles with the tasks that fill them.
 
         Parameters
         ----------
@@ -144,7 +144,8 @@ class Effort:
         workers, threads
             What was found to run the release.
         """
-        return self.cut(self.machine(workers, threads), rows).layout(rows, chunk_rows)
+        cut = self.cut(self.machine(workers, threads), rows)
+        return cut, cut.layout(rows, chunk_rows)
 
     def _cut(self, machine: Machine, rows: int) -> Cut:
         # A stored chunk may be twice as large as what is read at once otherwise; a plan does not know it.

@@ -2,8 +2,6 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
-* :mod:`.aged_measurement`: The measurement of a night of a series that weighs records by age: read with results of
-  earlier nights, and kept
 * :mod:`.books`: What a night is booked in: the ledger, and the key store of its config
 * :mod:`.catch_up`: Which nights are due although their time has passed
 * :mod:`.charged_steps`: The steps of a night as plain functions: reserve, measure, publish, seal, or abandon
@@ -16,7 +14,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.in_memory`: A small answer summed and drawn in memory, by the graphs that a release runs: previews, audits, and
   first stages
 * :mod:`.keys`: The secret of one release
-* :mod:`.learning_stages`: The first stages of a night that learns the shape of its noise
 * :mod:`.lineage`: Tells a lineage catalogue of a run when the run ends
 * :mod:`.lost_key`: What becomes of a ledger whose key of digests was lost: the way out where no copy of the key is
   left
@@ -29,14 +26,11 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.paid_bounds`: Bounds that a config takes from a release: the ledger must know that release, or its report
   would claim too much
 * :mod:`.post_processing_error`: Error of a release after its post-processing, as written into it
-* :mod:`.publishable`: Whether a release can be published, asked while nothing is spent: all that it states, about a
-  stand-in of its values
 * :mod:`.publishing`: Released arrays become a published release: staged, checked, renamed, pointed to
 * :mod:`.put_back`: An operator states that an older copy of the ledger was put back, or that none was: what the ledger
   and keys then do
 * :mod:`.renewing`: What an erasure does in the ledgers of the releases that read a store
 * :mod:`.retention`: Old releases are removed; their ledger entries never are
-* :mod:`.signing`: Whether releases of a config are signed, and with which key
 * :mod:`.training_steps`: The steps of a training: each reads the records at the weights that the noisy sums before it
   gave
 * :mod:`.uploading`: Whether and with which credentials the releases of a config are sent to an object store, and

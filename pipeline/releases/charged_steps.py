@@ -17,27 +17,24 @@ from pathlib import Path
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import KeyLost, StoreError
+from blockveil.pipeline.base.errors import KeyLost
 from blockveil.pipeline.data.datasets import Dataset, open_records
+from blockveil.pipeline.data.released import result_digest
+from blockveil.pipeline.data.signatures import Signer
 from blockveil.pipeline.ledger import Charge
 from blockveil.pipeline.ledger.reserving import ChargeRequest
 from blockveil.pipeline.plan import signed_approval
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
-from blockveil.pipeline.questions.stepwise import course_of
 from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, uploading
-from blockveil.pipeline.releases.aged_measurement import AgedMeasurement
 from blockveil.pipeline.releases.books import Books
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.contents import LedgerDigests
-from blockveil.pipeline.releases.growing import Growth, growth_of, result_digest
-from blockveil.pipeline.releases.keys import SECRET_BYTES
-from blockveil.pipeline.releases.learning_stages import StagedMeasurement
-from blockveil.pipeline.releases.measurement import Measurement, PlainMeasurement
-from blockveil.pipeline.releases.publishable import require_publishable
+from blockveil.pipeline.releases.growing import Growth, growth_of
+from blockveil.pipeline.releases.keys import secret_of
+from blockveil.pipeline.releases.measurement import measurement_of
 from blockveil.pipeline.releases.publishing import Published, Staged
-from blockveil.pipeline.releases.signing import signer
-from blockveil.pipeline.releases.training_steps import Hear, StepwiseMeasurement, unheard
+from blockveil.pipeline.releases.training_steps import Hear, unheard
 
 _log = logging.getLogger(__name__)
 
@@ -190,15 +187,16 @@ def measure(
     """
     dataset, handle = reservation.dataset, reservation.charge.charge_id
     if reservation.charge.state == "RESERVED":
-        require_publishable(plan, reservation.charge, dataset)
-    measurement = _measurement(plan, reservation, compute, tell, hear)
+        outputs.require_publishable(plan, reservation.charge, dataset)
+    ages = None if reservation.growth is None else reservation.growth.ages
+    measurement = measurement_of(plan, dataset, handle, ages, compute, tell, hear)
     measurement.exact()
     dataset.check_unchanged()  # the sum must be of the data that the charge is for
     charge, key = _commit(books, reservation.charge, tell)
     with ExitStack() as installed:
         installed.callback(compute.forget, handle)
         measurement.draw(key)
-        with publishing.draft(plan.loaded.output_root, plan.release_id, handle, signer(plan.loaded)) as draft:
+        with publishing.draft(plan.loaded.output_root, plan.release_id, handle, Signer.of(plan.loaded)) as draft:
             small = measurement.close(draft)
             # The part of a worker that died after the commit is read again. Of other records, the release would mix
             # two states of a record, and could count one twice: the sensitivity is that of a single state.
@@ -209,37 +207,16 @@ def measure(
             return staged
 
 
-def _measurement(plan: Plan, reservation: Reservation, compute: Compute, tell: Tell, hear: Hear) -> Measurement:
-    dataset, handle, growth = reservation.dataset, reservation.charge.charge_id, reservation.growth
-    course, learning = course_of(plan.question, plan.design), plan.designed.learning
-    if course is not None:
-        return StepwiseMeasurement(course, plan, dataset, handle, compute, tell, hear)
-    if learning is not None:
-        return StagedMeasurement(learning, plan, dataset, handle, compute, tell)
-    if growth is not None:
-        return AgedMeasurement(growth.ages, plan, dataset, handle, compute, tell)
-    return PlainMeasurement(plan, dataset, handle, compute, tell)
-
-
 def _commit(books: Books, reserved: Charge, tell: Tell) -> tuple[Charge, NoiseKey]:
     """Make the key, then make the charge irrevocable; only the holder of the committed key may go on."""
     tell("committing the charge", None)
-    charge_id, state = reserved.charge_id, reserved.state
-    if state == "RESERVED":
-        secret: bytes | None = books.keys.create(charge_id)
-    else:
-        secret = books.keys.read(charge_id)
+    charge_id, new = reserved.charge_id, reserved.state == "RESERVED"
+    secret = secret_of(books.keys, charge_id, new=new)
     if secret is None:
         raise _lost(reserved.release_id)
-    if len(secret) != SECRET_BYTES:  # of a key store of another package: noise under it could be guessed
-        raise StoreError(
-            f"The key store gave a noise key of {len(secret)} bytes",
-            f"It has {SECRET_BYTES}, of the operating system's randomness",
-            "Ask who maintains the package of the key store, or name a folder in output.keys",
-        )
     charge = books.ledger.commit(charge_id, key_check=_check_value(secret))
     if charge.key_check != _check_value(secret):
-        if state == "RESERVED":
+        if new:
             # Another attempt committed, published and destroyed its key; ours was never used.
             books.keys.destroy(charge_id)
         raise _lost(reserved.release_id)

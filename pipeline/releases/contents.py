@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from blockveil.pipeline.base.errors import DataError, KeyLost, StoreError
+from blockveil.pipeline.base.errors import DataError, KeyLost
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.ledger.entries import Entry
 from blockveil.pipeline.ledger.renewals import Renewals
-from blockveil.pipeline.releases.keys import SECRET_BYTES, NoiseKeys, content_keys
+from blockveil.pipeline.releases.keys import NoiseKeys, content_keys, secret_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,13 +145,7 @@ def key_in_use(first: str, renewals: Renewals, keys: NoiseKeys) -> ContentKey | 
     keys, name = content_keys(keys), key_name(first, renewals.generation)
     # Made unless it is there: one that another process has just made may not be on the disk yet, and a charge whose
     # digests are under a key that a lost power takes could not be finished.
-    secret = keys.create(name) if renewals.check_value is None else keys.read(name)
-    if secret is not None and len(secret) != SECRET_BYTES:  # of a key store of another package
-        raise StoreError(
-            f"The key store gave a key of records of {len(secret)} bytes",
-            f"It has {SECRET_BYTES}, of the operating system's randomness",
-            "Ask who maintains the package of the key store, or name a folder in output.keys",
-        )
+    secret = secret_of(keys, name, new=renewals.check_value is None)
     key = None if secret is None else ContentKey(secret)
     return key if key is None or renewals.check_value in (None, key.check_value) else None
 

@@ -11,27 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
-import zarr
-
-from blockveil.engine.answers.weighted import WeightedQuery
 from blockveil.engine.noise.level_strategy import Levels
 from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.data.content import Labelled, array_digest
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.data.history import History, history_of
-from blockveil.pipeline.data.pointers import damaged
 from blockveil.pipeline.ledger import Ledger, Night, State, refusals
 from blockveil.pipeline.ledger.shared_nights import night_number
 from blockveil.pipeline.plan.begun_plans import reserved_entries
 from blockveil.pipeline.plan.nights import Series
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.questions.question import additive
 from blockveil.pipeline.releases.contents import LedgerDigests
-
-ARRAY = "running_total"
-"""Name of what is read of a night, among the arrays of its release."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -86,12 +76,6 @@ class ByAge:
     def __repr__(self) -> str:
         """Show nothing."""
         return "ByAge()"
-
-    def query(self, plan: Plan) -> WeightedQuery:
-        """The weighted sum of what is asked."""
-        return WeightedQuery(
-            plan.question.query, self.ends, self.levels.weights[::-1], *additive(plan.design).weight_digits
-        )
 
 
 def growth_of(
@@ -181,44 +165,3 @@ def needed_later(loaded: LoadedConfig, ledger: Ledger, day: date) -> set[date]:
     # is the one after the last that is released: one that is under way, or was interrupted, is still to be read.
     first = last + 1 - max(longest, *ages, 0)
     return {day for number, day in nights if number >= first}
-
-
-def result_digest(release: Path) -> str:
-    """SHA-256 of what is read of a night, from its release.
-
-    Raises
-    ------
-    StoreError
-        It is missing or damaged.
-    """
-    return _read(release)[1]
-
-
-def known_result(release: Path, digest: str) -> zarr.Array[Any]:
-    """What is read of a night, from its release.
-
-    Raises
-    ------
-    StoreError
-        It is missing, damaged, or another one than has this digest.
-    """
-    found, has = _read(release)
-    if has != digest:
-        raise damaged(release, f"holds another {ARRAY} than the ledger knows")
-    return found
-
-
-def _read(release: Path) -> tuple[zarr.Array[Any], str]:
-    try:
-        found = _open(release)
-        return found, array_digest(ARRAY, Labelled.of(found))
-    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = damaged(release, f"has no readable {ARRAY}")
-    raise failure
-
-
-def _open(release: Path) -> zarr.Array[Any]:
-    found = zarr.open_group(release, mode="r", zarr_format=3, use_consolidated=False)[ARRAY]
-    if not isinstance(found, zarr.Array):
-        raise TypeError(ARRAY)
-    return found

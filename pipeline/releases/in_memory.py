@@ -40,7 +40,7 @@ def summed(
         Public beginning of the task names.
     """
     rows = source.shape[0]
-    layout = plan.effort.layout(rows, chunk_rows, compute.workers, compute.threads)
+    _, layout = plan.effort.cut_for(rows, chunk_rows, compute.workers, compute.threads)
     return compute.hold(exact_graph(source, query, layout, chunk_rows, name), quiet), layout
 
 

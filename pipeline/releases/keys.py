@@ -287,6 +287,33 @@ def content_keys(keys: NoiseKeys) -> NoiseKeys:
     return ContentStore(keys.root) if isinstance(keys, KeyStore) else keys
 
 
+def secret_of(keys: NoiseKeys, name: str, *, new: bool) -> bytes | None:
+    """Secret of a name; None where it is lost.
+
+    Parameters
+    ----------
+    keys
+        Where it is kept.
+    name
+        Of a charge, or of a key of records.
+    new
+        Whether it is made unless it is there.
+
+    Raises
+    ------
+    StoreError
+        The key store cannot be used, or gave something else than a secret.
+    """
+    secret = keys.create(name) if new else keys.read(name)
+    if secret is not None and len(secret) != SECRET_BYTES:  # of another package: noise under it could be guessed
+        raise StoreError(
+            f"The key store gave a key of {len(secret)} bytes",
+            f"It has {SECRET_BYTES}, of the operating system's randomness",
+            "Ask who maintains the package of the key store, or name a folder in output.keys",
+        )
+    return secret
+
+
 def _failure(error: OSError) -> StoreError:
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
     return kind_of(error)(

@@ -14,33 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates.simulated import Simulated
-from blockveil.pipeline.base.kinds import Kind
-from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
-
-
-def post_processing(kind: Kind, answer: Answer, arrays: ReleaseArrays) -> dict[str, Any]:
-    """What is known of the error after post-processing; empty where nothing is post-processed.
-
-    Parameters
-    ----------
-    kind
-        Of the query.
-    answer
-        What was asked, with its design.
-    arrays
-        Arrays of the release.
-
-    Returns
-    -------
-    Plain JSON: which post-processing, in which array, proven bounds, and what was simulated.
-    """
-    return kind.part("post_processing", _nothing)(answer, arrays)
-
-
-def _nothing(answer: Any, arrays: ReleaseArrays) -> dict[str, Any]:
-    del answer, arrays
-    return {}
 
 
 def simulated_facts(simulated: Simulated) -> dict[str, Any]:

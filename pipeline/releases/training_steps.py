@@ -100,9 +100,9 @@ class StepwiseMeasurement:
         self.plan, self._course = plan, course
         self._dataset, self._handle, self._compute, self._tell = dataset, handle, compute, tell
         self._heard = _Heard(dataset, plan.steps, hear)
-        cut = plan.effort.cut(plan.effort.machine(compute.workers, compute.threads), dataset.rows)
         self._chunk_rows, self._attempt = plan.effort.chunk_rows(dataset.chunk_rows), secrets.token_hex(4)
-        self._layout, self._rows = cut.layout(dataset.rows, self._chunk_rows), plan.design.shape[0] // plan.steps
+        cut, self._layout = plan.effort.cut_for(dataset.rows, self._chunk_rows, compute.workers, compute.threads)
+        self._rows = plan.design.shape[0] // plan.steps
         self._room = max(0, plan.effort.memory - cut.peak_bytes) // 2
         self._holding: Holding | None = None
         self._held: list[object] = []
@@ -166,7 +166,7 @@ class StepwiseMeasurement:
             return {}
         stage = plan.designed.stage_after.at(self._course.weights)
         effort = Effort(plan.config, stage.answer, weighs=False)
-        layout = effort.layout(dataset.rows, self._chunk_rows, compute.workers, compute.threads)
+        _, layout = effort.cut_for(dataset.rows, self._chunk_rows, compute.workers, compute.threads)
         name = f"blockveil-{self._handle[:12]}-{secrets.token_hex(4)}-{stage.name}"
         sum_of_stage = compute.hold(
             exact_graph(dataset.source, stage.query, layout, self._chunk_rows, name), in_memory.quiet

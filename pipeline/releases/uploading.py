@@ -8,7 +8,8 @@ from pathlib import Path
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.config.secrets import read_secret
-from blockveil.pipeline.releases import publishing, signing
+from blockveil.pipeline.data.signatures import Signer
+from blockveil.pipeline.releases import publishing
 from blockveil.pipeline.releases.compute import Tell
 from blockveil.pipeline.releases.destination import KEY, Destination
 from blockveil.pipeline.releases.publishing import Published
@@ -67,12 +68,12 @@ def require_places(loaded: LoadedConfig, root: Path, release_id: str) -> None:
     Raises
     ------
     ConfigError
-        As :func:`.signing.signer`.
+        As :meth:`.Signer.of`.
     StoreError
         As :func:`.publishing.require_place` and :meth:`.Destination.require`.
     """
     publishing.require_place(root, release_id)
-    signing.signer(loaded)
+    Signer.of(loaded)
     place = destination_of(loaded)
     if place is not None:
         place.require(release_id)

@@ -22,8 +22,8 @@ from blockveil.pipeline.accuracy.extreme_rows import Row
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.questions.stepwise import Stepwise, course_of
 from blockveil.pipeline.releases.compute import Compute
-from blockveil.pipeline.releases.growing import ByAge
 from blockveil.pipeline.releases.in_memory import drawn, summed
+from blockveil.pipeline.releases.measurement import weighted_query
 from blockveil.pipeline.study.contributions import others
 
 Records = NDArray[np.float64]
@@ -131,8 +131,8 @@ class ReplayPath(Generic[Drawn]):
         levels = self.levels
         if levels is None:
             raise RuntimeError("the nights of this config are not weighed by age")
-        ends = [max(0, first + number - age - 1) if number > age else 0 for age in reversed(levels.ages[1:])]
-        return ByAge(levels, number, (*ends, first + number - 1), {}, {}).query(self.plan)
+        ends = (max(0, first + number - age - 1) if number > age else 0 for age in reversed(levels.ages[1:]))
+        return weighted_query(self.plan, levels, (*ends, first + number - 1))
 
     def _stored(self, records: Records, key: NoiseKey) -> Released:
         """Stored, read by chunks, summed and drawn as a release is."""

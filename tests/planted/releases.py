@@ -59,7 +59,7 @@ MUTANTS = (
         ),
         (
             "test_each_stage_has_noise_of_its_own_that_all_before_it_decides",
-            "blockveil.pipeline.releases.learning_stages:_digest",
+            "blockveil.pipeline.releases.measurement:_stage_digest",
             "return found.digest()",
             "return name.encode()",
         ),
@@ -108,7 +108,7 @@ MUTANTS = (
         "tests/pipeline/releases/test_readable_shapes.py",
         (
             "test_shapes_in_a_file_that_no_reader_would_open_are_refused_before_anything_is_committed",
-            "blockveil.pipeline.releases.publishable:_with_long_numbers",
+            "blockveil.pipeline.releases.outputs:_with_long_numbers",
             "_LONGEST if isinstance(value, float) else value",
             "value",
         ),

@@ -203,8 +203,8 @@ class Schedule:
         made.put(publishing, zarr_arrays=arrays)
         made.put(content, _ahead=iter)  # without a thread that reads ahead
         zarr = SimpleNamespace(open_group=stand_ins.open_group, Array=stand_ins.Array)
-        made.put(released, opened_release=stand_ins.opened_release)
-        made.put(growing, zarr=zarr, history_of=stand_ins.history_of)
+        made.put(released, opened_release=stand_ins.opened_release, zarr=zarr)
+        made.put(growing, history_of=stand_ins.history_of)
         made.put(
             measurement,
             exact_graph=lambda *_: None,
@@ -214,8 +214,8 @@ class Schedule:
         )
         made.put(charged_steps, open_records=lambda _: stand_ins.Records(self, self.version))
         made.put(measurement.PlainMeasurement, close=stand_ins.write_tiles)
-        cut = SimpleNamespace(layout=lambda *_: None, work=SimpleNamespace(narrow=False))
-        made.put(Effort, cut=lambda *_: cut)
+        cut = SimpleNamespace(work=SimpleNamespace(narrow=False))
+        made.put(Effort, cut_for=lambda *_: (cut, None))
         made.put(destination, ThreadPoolExecutor=stand_ins.InlinePool)
         made.put(object_writes, client=lambda *_: self.bucket)
         made.put(obstore, **requests())

@@ -25,6 +25,7 @@ from blockveil.pipeline.base.errors import (
     StoreError,
 )
 from blockveil.pipeline.config import load_config
+from blockveil.pipeline.data import released as reading
 from blockveil.pipeline.data.content import array_digest
 from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.datasets import open_records
@@ -38,7 +39,7 @@ from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.plan.price import price_of
 from blockveil.pipeline.plan.splitting import split
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.releases import growing, retention
+from blockveil.pipeline.releases import retention
 from blockveil.pipeline.releases.charged_steps import measure as measure_night
 from blockveil.pipeline.releases.charged_steps import reserve as reserve_night
 from blockveil.pipeline.releases.compute import ThreadCompute
@@ -445,19 +446,19 @@ def test_a_night_is_read_only_with_the_results_that_the_ledger_names(tmp_path, h
 
 def test_a_result_that_is_removed_once_it_was_checked_ends_in_words_or_not_at_all(tmp_path, monkeypatch):
     group = zarr.open_group(tmp_path / "2026-11-01.zarr", mode="w", zarr_format=3)
-    group.create_array(growing.ARRAY, shape=(1, 2), dtype="<f8")[...] = 1.0
-    known = growing.result_digest(tmp_path / "2026-11-01.zarr")
+    group.create_array(reading.RUNNING_TOTAL, shape=(1, 2), dtype="<f8")[...] = 1.0
+    known = reading.result_digest(tmp_path / "2026-11-01.zarr")
 
     def digest_then_gone(name, array):
         found = array_digest(name, array)
         shutil.rmtree(tmp_path / "2026-11-01.zarr", ignore_errors=True)
         return found
 
-    monkeypatch.setattr(growing, "array_digest", digest_then_gone)
-    found = growing.known_result(tmp_path / "2026-11-01.zarr", known)
+    monkeypatch.setattr(reading, "array_digest", digest_then_gone)
+    found = reading.known_result(tmp_path / "2026-11-01.zarr", known)
     assert found.shape == (1, 2)
     with pytest.raises(StoreError, match="no readable running_total"):
-        growing.known_result(tmp_path / "2026-11-01.zarr", known)
+        reading.known_result(tmp_path / "2026-11-01.zarr", known)
 
 
 def test_results_that_later_nights_are_read_with_are_not_pruned(tmp_path):

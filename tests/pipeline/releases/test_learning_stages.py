@@ -21,7 +21,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
-from blockveil.pipeline.releases import learning_stages, night
+from blockveil.pipeline.releases import measurement, night
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.releases.night import run_release
@@ -391,7 +391,7 @@ def test_far_bounds_are_refused_or_released(tmp_path, bound):
 
 
 def bound(name, *before):
-    return learning_stages._digest(name, before)
+    return measurement._stage_digest(name, before)
 
 
 def test_a_stage_that_is_seen_with_other_integers_has_other_noise():

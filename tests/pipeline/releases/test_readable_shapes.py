@@ -4,7 +4,7 @@ import pytest
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases import publishable
+from blockveil.pipeline.releases import outputs
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from tests.house import support
@@ -17,16 +17,16 @@ def test_shapes_in_a_file_that_no_reader_would_open_are_refused_before_anything_
         (tmp_path / folder).mkdir()
     size = (run(learning(tmp_path / "measured")).path / "zarr.json").stat().st_size
     loaded = learning(tmp_path / "refused")
-    monkeypatch.setattr(publishable, "_MORE", 0)
-    monkeypatch.setattr(publishable, "MOST_METADATA", size)
+    monkeypatch.setattr(outputs, "_MORE", 0)
+    monkeypatch.setattr(outputs, "MOST_METADATA", size)
     with pytest.raises(ConfigError, match=r"learn with 3 features.*\n?.*Declare fewer features"):
         run(loaded)
     assert spent(loaded) == 0.0
     no_trace(loaded)
-    monkeypatch.setattr(publishable, "MOST_METADATA", 2 * size)
+    monkeypatch.setattr(outputs, "MOST_METADATA", 2 * size)
     assert attributes(run(loaded))["learned"]["domain"] == "ellipsoid"
 
 
 def test_a_night_that_declares_its_shape_is_not_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr(publishable, "MOST_METADATA", 1)
+    monkeypatch.setattr(outputs, "MOST_METADATA", 1)
     assert run_release(make_plan(support.prepare(tmp_path), NIGHT), ThreadCompute(1), "test", quiet).path.exists()
