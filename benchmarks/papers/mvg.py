@@ -24,7 +24,7 @@ from blockveil.engine.kinds.directions.problem import PrincipalDirections
 from blockveil.engine.mechanisms.contract import Importance
 from blockveil.engine.mechanisms.directions.exponential import DirectionsDesign, Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian
-from blockveil.engine.mechanisms.k_norm import KNorm
+from blockveil.engine.mechanisms.k_norm.norm_noise import KNorm
 from blockveil.engine.mechanisms.laplace import Laplace
 from blockveil.engine.mechanisms.published.mvg_noise import Allocation, Mvg
 from blockveil.engine.noise.design import NoiseDesign

@@ -21,9 +21,9 @@ from blockveil.engine.guarantees.calibration import CalibrationError
 from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours, PureDP
 from blockveil.engine.kinds.gradients.problem import GradientProblem
 from blockveil.engine.kinds.rows.problem import Rows
-from blockveil.engine.mechanisms.k_norm import KNorm
+from blockveil.engine.mechanisms.k_norm.cube_noise import CubeNoise
+from blockveil.engine.mechanisms.k_norm.norm_noise import KNorm
 from blockveil.engine.noise.additive import NoiseDesign, add_noise
-from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey
 from blockveil.engine.records.geometry import Body, Box
 from blockveil.engine.records.quantiser import Quantiser

@@ -13,9 +13,12 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.components`: Principal components from a released second moment, and how noise moves them
 * :mod:`.consistent_tables`: Tables without negative counts, and the error of linear functions of tables
 * :mod:`.correlations`: Correlations and partial correlations from a released second moment, and how noise moves them
+* :mod:`.descent`: Weights that follow from released sums of gradients: gradient descent, with momentum, and Adam
 * :mod:`.directions`: Principal directions from a noisy second moment, and how far they may be from the true ones
 * :mod:`.error_bounds`: How wrong a release may be
 * :mod:`.leading`: Leading eigenvalues of a matrix that is too large to hold
+* :mod:`.learned_ellipsoid`: An ellipsoid by axes about a centre, from noisy sums of records and noisy counts of how far
+  out they lie
 * :mod:`.likely_moments`: Second moments that records may have had, simulated from a released one: where first order
   is not enough
 * :mod:`.linear_forms`: How exactly means, standard deviations and correlations will be known

@@ -15,14 +15,8 @@ moment generating function that is the product of ``1 / (1 - x^2 a_i^2 / v)``, a
 that, has the same bound. On whole numbers at rate p, ``cosh(z) - 1 <= (z^2 / 2) (cosh(p) - 1) / (p^2 / 2)`` for
 ``z <= p``, so that variances count for more by the last factor.
 
-K-norm noise has a density ``~ exp(-|z|_K)``, which is log-concave, and so has every linear function x of it (Prekopa).
-Then ``E x^(2 j) / (2 j)!`` is at most ``(E x^2 / 2)^j`` (Borell), so that sums of it have the same bound. One entry is
-known exactly, in units of the scale, of d entries:
-
-* by the largest entry, it is uniform between -r and r for r of a gamma law of d + 1: beyond a with probability ``Q(d +
-  1, a) - a Q(d, a) / d``, Q being the upper incomplete gamma function over the whole one;
-* by the length, its characteristic function is ``(1 + t^2)^(-(d + 1) / 2)``: a difference of two variables of a gamma
-  law of (d + 1) / 2, as an entry of a vector of length r along a direction of no preference, r of a gamma law of d.
+Where entries get their noise together with a log-concave density, every linear function x of it has one (Prekopa).
+Then ``E x^(2 j) / (2 j)!`` is at most ``(E x^2 / 2)^j`` (Borell), so that sums of it have the same bound.
 
 The *length* of noise of several entries, in units of its root mean square, is the root of a mean Q of squares x^2 of
 unit variables with weights that add up to one. Beyond 1.54, no such mean of Gaussian variables is more likely than a
@@ -37,12 +31,11 @@ Borell, 1973 (log-concave densities); Szekely and Bakirov, 2003 (quadratic forms
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from scipy.special import betainc, betaincc, betaincinv, gammaincc, ndtr, ndtri
+from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 CONFIDENCE = 0.95
 """Probability with which bands and bounds hold."""
@@ -130,61 +123,6 @@ class LaplaceSums:
         """Between that of a Gaussian and that of one Laplace noise; for sizes of about two."""
         low, high = GaussianNoise().beyond(size)[0], math.exp(-math.sqrt(2.0) * size)
         return min(low, high), max(low, high)
-
-
-@dataclass(frozen=True)
-class CubeEntry:
-    """One of a given number of entries of a row whose noise falls with the largest of them."""
-
-    entries: int
-    words: str = "K-norm noise"
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation, in units of the scale."""
-        return math.sqrt((self.entries + 1) * (self.entries + 2) / 3.0)
-
-    def band(self, count: int) -> float:
-        """A union bound; exact for one entry."""
-        return _where(lambda size: self.beyond(size)[0], (1.0 - CONFIDENCE) / count)
-
-    def beyond(self, size: float) -> tuple[float, float]:
-        """Exact."""
-        d, a = self.entries, size * self.deviation
-        found = max(0.0, float(gammaincc(d + 1, a)) - a / d * float(gammaincc(d, a)))
-        return found, found
-
-
-@dataclass(frozen=True)
-class BallEntry:
-    """One of a given number of entries, at least two, of an answer whose noise falls with its length."""
-
-    entries: int
-    words: str = "K-norm noise"
-
-    def band(self, count: int) -> float:
-        """A union bound; exact for one entry."""
-        return _where(lambda size: self.beyond(size)[0], (1.0 - CONFIDENCE) / count)
-
-    def beyond(self, size: float) -> tuple[float, float]:
-        """Exact, by an integral over the length."""
-        from scipy.integrate import quad  # for this law alone
-
-        d, a = self.entries, size * math.sqrt(self.entries + 1.0)
-
-        def beyond_at(r: float) -> float:
-            outside = float(betaincc(0.5, (d - 1) / 2.0, min(1.0, (a / r) ** 2)))
-            return outside * math.exp((d - 1) * math.log(r) - r - math.lgamma(d))
-
-        found = float(quad(beyond_at, a, a + 60.0 + 4.0 * d, epsabs=0.0, epsrel=1e-9, limit=200)[0]) if a else 1.0
-        return found, found
-
-
-def _where(share: Callable[[float], float], rare: float) -> float:
-    """Size at which a falling share is rare."""
-    from scipy.optimize import brentq
-
-    return float(brentq(lambda size: share(size) - rare, 1e-9, 10.0 + 2.0 * math.log(2.0 / rare)))
 
 
 @dataclass(frozen=True)

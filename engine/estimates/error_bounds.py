@@ -13,8 +13,8 @@ entries, or ``s D S D`` for symmetric answers with S of variance 1 on and 1/2 of
   ``exp(-t^2 / 2 s^2)``, s the largest standard deviation of ``v'Zw`` (Gaussian concentration).
 * Laplace noise is Gaussian noise times the root of an independent exponential variable; the largest of k of these is
   below ``ln(k / p)`` but for a probability p, and given them the Gaussian bounds hold.
-* K-norm noise has dependent entries: all of them are within the union bound of :mod:`.bands`, and its norms within
-  Markov's of the Frobenius norm.
+* Where entries get their noise together they are dependent: all of them are within the union bound of :mod:`.bands`,
+  and its norms within Markov's of the Frobenius norm.
 
 **Source**: Boucheron, Lugosi and Massart, 2013, Theorems 5.6 and 13.3; Chevet, 1978.
 """

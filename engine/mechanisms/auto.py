@@ -91,7 +91,7 @@ class Metric:
         weights = Importance("relative-error") if self.kind == "relative" else self.importance
         if self.kind == "spectral":
             if design.joint:
-                raise NotApplicable("the spectral norm of K-norm noise is not bounded; minimise total")
+                raise NotApplicable("the spectral norm of dependent entries is not bounded; minimise total")
             return expected_spectral_norm(design, *_units(problem, Importance("absolute-error")))
         return total_variance(design, *_units(problem, weights))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from blockveil.engine.estimates.bands import Tails
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.mechanisms.contract import Importance, Mechanism, Status
 from blockveil.engine.sensitivity.problems import Problem
@@ -159,6 +160,9 @@ class MechanismDeclaration:
         For independent additive noise: the mechanism with parameters that suit every problem, and further ones.
     audited_along_directions
         With noise of different sizes along directions other than the features; None where it has none.
+    tails
+        Law of the noise of one entry, from the public name of the grid, where entries get theirs together; None where
+        each has noise of its own.
     audit_cases
         For another law: "module:function" of the cases, called with the guarantee and the mutant.
     """
@@ -172,6 +176,7 @@ class MechanismDeclaration:
     tried_for: Callable[[Problem], bool] = lambda _: True
     audited: tuple[Mechanism, ...] = ()
     audited_along_directions: Mechanism | None = None
+    tails: Callable[[str], Tails] | None = None
     audit_cases: str = ""
 
     @property

@@ -12,7 +12,7 @@ FILES = {
     "shaped-gaussian": "gaussian",
     "laplace": "laplace",
     "discrete-laplace": "laplace",
-    "k-norm": "k_norm",
+    "k-norm": "k_norm.norm_noise",
     "box-diagonal": "box_diagonal",
     "shaped-diagonal": "shaped_diagonal",
     "joint-diagonal": "joint_diagonal",

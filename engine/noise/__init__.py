@@ -3,13 +3,9 @@
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
 * :mod:`.additive`: Additive noise on exact integer answers
-* :mod:`.ball_noise`: Secure noise whose probability falls with the length of the whole answer, exactly, as a pure
-  function of the key
 * :mod:`.banded`: Gaussian noise of the steps of a training that cancels from step to step, where a record is in few of
   them
 * :mod:`.compiled_levels`: Levels of Gaussian noise in one pass over their random words, compiled
-* :mod:`.cube_noise`: Secure noise whose probability falls with the largest entry of a row, as a pure function of
-  (key, row, column)
 * :mod:`.design`: The noise of one release as plain data
 * :mod:`.discrete_gaussian`: Secure discrete Gaussian noise as a pure function of (key, row, column)
 * :mod:`.discrete_laplace`: Secure discrete Laplace noise of any rational rate, as a pure function of (key, row, column)
@@ -23,4 +19,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
   weight that falls with age
 * :mod:`.level_weights`: Weights by age for tabled numbers of nights: those of least noise, found once and rounded to
   8 bits
+* :mod:`.sampled_noise`: Gaussian noise for steps that are each over a secret sample of the records, composed by privacy
+  loss distributions
 """

@@ -19,11 +19,9 @@ Releases are integers: ``round(answer / step) + discrete noise``, with an intege
    which no rounding increases by more than its length; what entries share adds its own rounding
    (:mod:`.moment_diagonal`).
 
-K-norm noise has a pure loss too, of the largest entry of a row (:mod:`.cube_noise`), or of the length of a whole answer
-(:mod:`.ball_noise`): there entries get their noise together.
+Noise of another law may have a pure loss in a norm of its own, where entries get their noise together.
 
-**Source**: Balle and Wang, 2018 (analytic Gaussian); Dwork, McSherry, Nissim and Smith, 2006 (Laplace); Hardt and
-Talwar, 2010 (K-norm).
+**Source**: Balle and Wang, 2018 (analytic Gaussian); Dwork, McSherry, Nissim and Smith, 2006 (Laplace).
 """
 
 from __future__ import annotations
@@ -36,8 +34,6 @@ import numpy as np
 
 from blockveil.engine.guarantees.calibration import CalibrationError, CannotCalibrate, gaussian_mu
 from blockveil.engine.guarantees.guarantee import ApproxDP, Loss
-from blockveil.engine.noise.ball_noise import BallNoise
-from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import Law, NoiseDesign, add_noise
 from blockveil.engine.noise.discrete_gaussian import GRID_THREE_LEVEL, GRID_TWO_LEVEL
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
@@ -56,8 +52,8 @@ __all__ = [
     "add_noise",
     "gaussian_design",
     "integer_laplace_design",
-    "k_norm_design",
     "laplace_design",
+    "pure_design",
     "usable_epsilon",
     "usable_mu",
     "whole_shifts",
@@ -187,40 +183,32 @@ def laplace_design(
         delta is too small for the sampler, rounding leaves no room, or noise leaves the exact range.
     """
     # Two neighbours' answers round to grid points at most one step further apart in each entry that changes.
-    rounding = spread.changing / grid.privacy_scale * ROUND_UP
-    return _pure_design(spread, sensitivity, scaling, guarantee, grid, rounding)
+    return pure_design(spread, sensitivity, scaling, guarantee, grid, spread.changing)
 
 
-def k_norm_design(
-    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP, grid: CubeNoise | BallNoise
+def pure_design(
+    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP, grid: Law, steps: float
 ) -> NoiseDesign:
-    """Noise by the largest entry of a row, or by the length of a whole answer, at all of epsilon but 1e-12.
+    """Noise of a pure loss ``sensitivity / scale + rounding``, at all of epsilon but 1e-12.
 
     Parameters
     ----------
     spread, scaling, guarantee
-        As for :func:`laplace_design`.
+        As for :func:`gaussian_design`.
     sensitivity
-        Of the answer divided by the spreads: of its largest entry, or L2.
+        Of the answer divided by the spreads, in the norm of the law.
     grid
         Law of the noise.
+    steps
+        By how many grid steps rounding moves neighbours apart, in that norm.
 
     Raises
     ------
     CannotCalibrate
         As for :func:`laplace_design`.
     """
-    # Rounding moves two answers at most one step further apart in each entry: in the largest one by one, in length by
-    # the root of how many change. Lengths are rounded up by the law itself, which costs less than one step more.
-    steps = 1.0 if isinstance(grid, CubeNoise) else sqrt(spread.changing) + 1.0
-    return _pure_design(spread, sensitivity, scaling, guarantee, grid, steps / grid.privacy_scale * ROUND_UP)
-
-
-def _pure_design(
-    spread: Spread, sensitivity: Sensitivity, scaling: Scaling, guarantee: ApproxDP, grid: Law, rounding: float
-) -> NoiseDesign:
-    """Noise of a pure loss ``sensitivity / scale + rounding``."""
     _check_known(sensitivity)
+    rounding = steps / grid.privacy_scale * ROUND_UP
     total_variation = spread.entries * grid.total_variation_per_draw
     usable_mu(guarantee, total_variation)
     usable = usable_epsilon(guarantee)

@@ -29,7 +29,8 @@ class Law(Protocol):
     ----------
     norm
         Norm in which sensitivities are measured for it: "L2" (Gaussian), "L1" (Laplace), or in the words of a law whose
-        entries get their noise together (K-norm noise).
+        entries get their noise together. Such a law says more: how many ``entries`` do, the ``tails`` of one of them,
+        the ``length`` of a difference of two releases, and whether a draw is ``slow``.
     """
 
     norm: ClassVar[str]
@@ -44,7 +45,7 @@ class Law(Protocol):
 
     @property
     def privacy_scale(self) -> float:
-        """Scale of continuous noise that is no more private: standard deviation (Gaussian) or b (Laplace, K-norm)."""
+        """Scale of continuous noise that is no more private: standard deviation (Gaussian) or b of a pure loss."""
 
     @property
     def total_variation_per_draw(self) -> float:
@@ -125,9 +126,9 @@ class NoiseDesign:
     spread
         Relative size of the noise by row and column.
     scale
-        Size of the noise where the spreads are one: standard deviation (Gaussian), or scale b (Laplace, K-norm).
+        Size of the noise where the spreads are one: standard deviation (Gaussian), or scale b of a pure loss.
     sensitivity
-        Of the answer divided by the spreads, in the norm of the law: L2 (Gaussian), L1 (Laplace) or its own (K-norm).
+        Of the answer divided by the spreads, in the norm of the law: L2 (Gaussian), L1 (Laplace) or its own.
     grid
         Law of the discrete noise.
     unit
@@ -263,12 +264,12 @@ class NoiseDesign:
 
     @property
     def gaussian(self) -> bool:
-        """Whether the noise is Gaussian; else it is Laplace or K-norm noise."""
+        """Whether the noise is Gaussian; else its loss is pure."""
         return self.grid.norm == "L2"
 
     @property
     def joint(self) -> bool:
-        """Whether entries of a row, or of the whole answer, get their noise together: K-norm noise."""
+        """Whether entries of a row, or of the whole answer, get their noise together."""
         return self.grid.norm not in ("L1", "L2")
 
     @property

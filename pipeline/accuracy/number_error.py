@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from blockveil.engine.estimates.bands import BallEntry, CubeEntry, GaussianNoise, LaplaceNoise, Tails
-from blockveil.engine.noise.ball_noise import BallNoise
-from blockveil.engine.noise.cube_noise import CubeNoise
+from blockveil.engine.estimates.bands import GaussianNoise, LaplaceNoise, Tails
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 
@@ -87,13 +85,9 @@ def interval_of_an_entry(design: NoiseDesign) -> float:
     Of a strategy's estimates, which are sums of many noises, it is that of Gaussian noise.
     """
     law = design.grid
-    tails: Tails = GaussianNoise()
+    tails: Tails = getattr(law, "tails", None) or GaussianNoise()  # where entries get their noise together
     if isinstance(law, DiscreteLaplace) and design.strategy is None:
         tails = LaplaceNoise(law.rate)
-    elif isinstance(law, CubeNoise):
-        tails = CubeEntry(law.entries)
-    elif isinstance(law, BallNoise):
-        tails = BallEntry(law.entries)
     return tails.band(1)
 
 

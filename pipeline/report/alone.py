@@ -8,6 +8,7 @@ finding that is noise alone, whichever of the others are none.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -16,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.estimates.bands import (
-    BallEntry,
-    CubeEntry,
     GaussianNoise,
     LaplaceNoise,
     LaplaceSums,
@@ -25,13 +24,14 @@ from blockveil.engine.estimates.bands import (
     Tails,
 )
 from blockveil.engine.estimates.ratios import RatioErrors
+from blockveil.engine.mechanisms.registry import declared
 from blockveil.pipeline.report.learned_shape import declared_origin
 from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
 from blockveil.pipeline.report.noise_apart import NoiseApart
 from blockveil.pipeline.report.released_moments import mixed
 
-_RATE = re.compile(r"(?:Laplace|K-norm) of rate (\d+)/(\d+)")
-_TOGETHER = re.compile(r"K-norm of rate \d+/\d+, (largest|length) of (\d+) entries")
+_LAPLACE = "discrete Laplace"
+_RATE = re.compile(r" of rate (\d+)/(\d+)")
 
 
 class NoiseAlone:
@@ -63,10 +63,15 @@ class NoiseAlone:
         rate = laplace_rate(mechanism)
         if rate is None:
             return GaussianNoise()
-        together = _TOGETHER.search(str(mechanism.get("grid", "")))
-        if together is not None:
-            return (CubeEntry if together[1] == "largest" else BallEntry)(int(together[2]))
-        sums = self._has_means or "strategy" in mechanism or mixed(self.matrix.attributes)
+        if self._joint_tails is not None:
+            return self._joint_tails(str(mechanism["grid"]))
+        # A law that nothing here declares is taken for one of dependent entries, with the bound of sums.
+        sums = (
+            not str(mechanism.get("grid", _LAPLACE)).startswith(_LAPLACE)
+            or self._has_means
+            or "strategy" in mechanism
+            or mixed(self.matrix.attributes)
+        )
         return LaplaceSums(rate) if sums else LaplaceNoise(rate)
 
     @cached_property
@@ -84,7 +89,7 @@ class NoiseAlone:
     def dependent(self) -> bool:
         """Whether entries share noise in a way that the release does not tell."""
         shared = self.matrix.presenter.shares_noise(self.matrix.attributes)
-        shared = shared or "K-norm" in str(self._mechanism.get("grid", ""))
+        shared = shared or self._joint_tails is not None
         shared = shared or bool(self._mechanism.get("diagonal", {}).get("shared", 0))
         determined = {"strategy", "steps", "concentration"} & self._mechanism.keys() == set() and not shared
         return not determined or mixed(self.matrix.attributes)
@@ -176,6 +181,12 @@ class NoiseAlone:
         return NoiseApart.of(self.matrix)
 
     @property
+    def _joint_tails(self) -> Callable[[str], Tails] | None:
+        """What tells the law of one entry where entries get their noise together; None where each has its own."""
+        declaration = declared(str(self._mechanism.get("mechanism", "")))
+        return None if declaration is None else declaration.tails
+
+    @property
     def _mechanism(self) -> dict[str, Any]:
         return dict(self.matrix.attributes.get("mechanism", {}))
 
@@ -190,9 +201,9 @@ class NoiseAlone:
 
 
 def laplace_rate(mechanism: dict[str, Any]) -> Fraction | None:
-    """Rate of the Laplace or K-norm noise of a mechanism on whole numbers; None where its noise is Gaussian.
+    """Rate of the noise of a mechanism with a pure loss, on whole numbers; None where its noise is Gaussian.
 
-    Sums of K-norm noise keep the bound of sums of Laplace noise (:mod:`.bands`).
+    Sums of such noise keep the bound of sums of Laplace noise (:mod:`.bands`).
     """
     last = mechanism.get("steps", [{}])[-1].get("noise", "")
     found = _RATE.search(str(mechanism.get("grid", last)))

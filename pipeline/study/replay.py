@@ -29,8 +29,6 @@ from numpy.typing import NDArray
 from blockveil.engine.guarantees.domination import dominating
 from blockveil.engine.guarantees.events import PoissonGaussian, Step
 from blockveil.engine.mechanisms.abilities import composed
-from blockveil.engine.noise.ball_noise import BallNoise
-from blockveil.engine.noise.cube_noise import CubeNoise
 from blockveil.engine.noise.design import Design, NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.sampled_noise import Sampling
@@ -255,12 +253,12 @@ def _loss_of_a_step(design: NoiseDesign, shift: Released, sampling: Sampling) ->
 
 def _loss(design: NoiseDesign, shift: Released) -> float:
     """Loss of a shift of the released integers: mu of Gaussian noise, epsilon of other noise."""
-    if isinstance(design.grid, CubeNoise):  # rows have noise of their own, so that their losses add up
-        return float(np.sum(np.max(np.abs(shift), axis=1))) / design.grid.privacy_scale
+    joint = getattr(design.grid, "length", None)  # where entries get their noise together
+    if joint is not None:
+        return float(joint(shift)) / design.grid.privacy_scale
     sizes = np.abs(_distinct(design.apart(shift), design)).astype(np.float64)
     # The law's scale counts in grid steps: two laws of its kind this far apart have this loss, or more.
-    by_length = design.gaussian or isinstance(design.grid, BallNoise)
-    length = sqrt(float(np.sum(sizes * sizes))) if by_length else float(np.sum(sizes))
+    length = sqrt(float(np.sum(sizes * sizes))) if design.gaussian else float(np.sum(sizes))
     return length / design.grid.privacy_scale
 
 
@@ -294,7 +292,7 @@ def _noise(path: ReplayPath[NoiseDesign]) -> tuple[float, int, float, bool]:
     entries = _distinct(np.empty(path.design.shape, np.int64), path.design).size
     # Entries that get their noise together count as one, and such noise of a whole answer is slow to draw.
     together = getattr(path.design.grid, "entries", 1) if path.design.joint else 1
-    most = _MOST_SLOW_KEYS if isinstance(path.design.grid, BallNoise) else _MOST_KEYS
+    most = _MOST_SLOW_KEYS if getattr(path.design.grid, "slow", False) else _MOST_KEYS
     pairs = max(2, min(-(-_ENTRIES // entries), most // 2))
     unit = path.units[-1]
     one = [next(path.releases([unit], throwaway_key())) for _ in range(2)]

@@ -46,16 +46,6 @@ def summed(shape: Shape, weights: Weights, power: int, *, counted: bool, replace
     return _moved(shape, max(found), most if widest is None else min(most, widest), power)
 
 
-def largest_entry(shape: Shape, weights: Weights) -> Moved:
-    """Of one row of records by its largest entry; weights are inverse sizes."""
-    widths = [high - low for low, high in zip(shape.low, shape.high, strict=True)]
-    most = [high - low for low, high in zip(*shape.within, strict=True)]
-    # In a box within a ball an end may lie outside; half as far, at the origin, is a record along the feature.
-    reached = widths if shape.box else [min(width, shape.radius) for width in widths]
-    least = max(w * width for w, width in zip(weights.least, reached, strict=True))
-    return _moved(shape, least, max(w * width for w, width in zip(weights.most, most, strict=True)), 1)
-
-
 def multiplied(shapes: Sequence[Shape], weights: Sequence[Weights], power: int, *, replaced: bool) -> Moved:
     """Of outer products; shapes and weights of both factors, else as for :func:`summed`."""
     far = [_far(shape, own.least, power) for shape, own in zip(shapes, weights, strict=True)]

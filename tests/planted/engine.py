@@ -217,31 +217,31 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/engine/noise/test_ball_noise.py",
+        "tests/engine/mechanisms/k_norm/test_ball_noise.py",
         (
             "test_a_change_of_length_k_costs_at_most_k_and_a_step_over_the_scale",
-            "blockveil.engine.noise.ball_noise:BallNoise.privacy_scale",
+            "blockveil.engine.mechanisms.k_norm.ball_noise:BallNoise.privacy_scale",
             "2.0**bits / numerator",
             "2.0**self.bits",
         ),
         (
             "test_lengths_have_their_exact_probabilities_and_a_scale_wrong_by_5_percent_is_rejected",
-            "blockveil.engine.noise.ball_noise:BallNoise._answer",
+            "blockveil.engine.mechanisms.k_norm.ball_noise:BallNoise._answer",
             " - (sum(map(abs, entries)) << _ROOT_BITS)",
             "",
         ),
     ),
     *of(
-        "tests/engine/noise/test_cube_noise.py",
+        "tests/engine/mechanisms/k_norm/test_cube_noise.py",
         (
             "test_no_two_rows_whose_entries_differ_by_k_have_probabilities_more_than_k_over_the_scale_apart",
-            "blockveil.engine.noise.cube_noise:CubeNoise.privacy_scale",
+            "blockveil.engine.mechanisms.k_norm.cube_noise:CubeNoise.privacy_scale",
             "self.scale *",
             "self.scale * self.entries *",
         ),
         (
             "test_the_largest_entry_has_its_exact_probabilities_and_a_scale_wrong_by_5_percent_is_rejected",
-            "blockveil.engine.noise.cube_noise:CubeNoise._radii",
+            "blockveil.engine.mechanisms.k_norm.cube_noise:CubeNoise._radii",
             "(self.entries + 1)",
             "self.entries",
         ),
@@ -350,8 +350,8 @@ MUTANTS = (
             ("HierarchicalLaplace", f"{_ANSWERS}:Hierarchical._blocks", "each * tree.levels)", "each)"),
             ("Gaussian", "kinds.marginals.problem:Marginals.spread", " * len(self.tables.tables)", ""),
             ("JointDiagonal", "noise.additive:whole_shifts", "/ 2.0", "/ 4.0"),
-            ("KNorm", "noise.additive:k_norm_design", "+ 1.0", "+ 0.0"),
-            ("Laplace", "noise.additive:laplace_design", "spread.changing /", "1.0 /"),
+            ("KNorm", "mechanisms.k_norm.norm_noise:_of_gradient", "+ 1.0", "+ 0.0"),
+            ("Laplace", "noise.additive:laplace_design", "grid, spread.changing", "grid, 1.0"),
         )
     ),
     Mutant(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from blockveil.pipeline.verification.checked_arrays import DEVIATION, slabs
-from blockveil.pipeline.verification.moved_sums import largest_entry
 from blockveil.pipeline.verification.released_arrays import ULP, ArrayCheck, way_back
 from blockveil.pipeline.verification.stated_grid import same
 from blockveil.pipeline.verification.stated_noise import StatedLaw, replaces, stated_law
-from blockveil.pipeline.verification.stated_numbers import Moved, weights
+from blockveil.pipeline.verification.stated_numbers import UNIT_BITS, Moved, Weights, weights
 from blockveil.pipeline.verification.stated_sensitivity import moved_sums_of, stated_sums
+from blockveil.pipeline.verification.stated_shapes import Shape
 
 
 def _arrays(check: ArrayCheck) -> None:
@@ -42,7 +43,19 @@ def _moved(stated: Mapping[str, Any], arrays: Mapping[str, Any], power: int) -> 
     shape, spread = stated_sums(stated, counted=False)
     if not shape.high:
         raise ValueError("grid")
-    return largest_entry(shape, weights(spread, 1))
+    return _largest_entry(shape, weights(spread, 1))
+
+
+def _largest_entry(shape: Shape, weights: Weights) -> Moved:
+    """Of one row of records by its largest entry; weights are inverse sizes."""
+    widths = [high - low for low, high in zip(shape.low, shape.high, strict=True)]
+    most = [high - low for low, high in zip(*shape.within, strict=True)]
+    # In a box within a ball an end may lie outside; half as far, at the origin, is a record along the feature.
+    reached = widths if shape.box else [min(width, shape.radius) for width in widths]
+    least = max(w * width for w, width in zip(weights.least, reached, strict=True))
+    unit = shape.largest << UNIT_BITS
+    bound = max(w * width for w, width in zip(weights.most, most, strict=True))
+    return Moved(Fraction(least, unit) ** 2, Fraction(bound, unit) ** 2)
 
 
 RELEASE_CHECKS = {

@@ -27,7 +27,7 @@ from blockveil.engine.mechanisms.abilities import (
     whole_numbers,
 )
 from blockveil.engine.mechanisms.contract import NotApplicable
-from blockveil.engine.noise.cube_noise import CubeNoise
+from blockveil.engine.mechanisms.k_norm.cube_noise import CubeNoise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.engine.sensitivity.second_moment import Sensitivity

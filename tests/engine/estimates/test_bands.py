@@ -7,15 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from blockveil.engine.estimates.bands import (
-    BallEntry,
-    CubeEntry,
-    GaussianNoise,
-    LaplaceNoise,
-    LaplaceSums,
-    RandomDirection,
-    length_band,
-)
+from blockveil.engine.estimates.bands import GaussianNoise, LaplaceNoise, LaplaceSums, RandomDirection, length_band
+from blockveil.engine.mechanisms.k_norm.joint_entries import BallEntry, CubeEntry
 from blockveil.engine.noise.discrete_laplace import DiscreteLaplace
 
 

@@ -27,7 +27,7 @@ from blockveil.engine.mechanisms.counts.workload_answers import Hierarchical, Ma
 from blockveil.engine.mechanisms.directions.exponential import Exponential
 from blockveil.engine.mechanisms.gaussian import Gaussian, ShapedGaussian
 from blockveil.engine.mechanisms.joint_diagonal import JointDiagonal
-from blockveil.engine.mechanisms.k_norm import KNorm
+from blockveil.engine.mechanisms.k_norm.norm_noise import KNorm
 from blockveil.engine.mechanisms.laplace import IntegerLaplace, Laplace
 from blockveil.engine.mechanisms.published.buckets import Dawa
 from blockveil.engine.mechanisms.published.matrix_noise import ClassicGaussian, Imgm, Mgm

@@ -9,7 +9,7 @@ import pytest
 import zarr
 from scipy.stats import binom
 
-from blockveil.engine.estimates.bands import CubeEntry
+from blockveil.engine.mechanisms.k_norm.joint_entries import CubeEntry
 from blockveil.engine.noise.level_strategy import least_noise
 from blockveil.pipeline import report
 from blockveil.pipeline.config import load_config

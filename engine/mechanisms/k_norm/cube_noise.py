@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.mechanisms.k_norm.joint_entries import CubeEntry
 from blockveil.engine.noise.discrete_gaussian import TILE, NoiseKey
 from blockveil.engine.noise.discrete_laplace import LARGEST_SCALE, digit_thresholds, invert, powers
 from blockveil.engine.noise.gaussian_table import Words
@@ -100,6 +101,15 @@ class CubeNoise:
     def privacy_scale(self) -> float:
         """Scale, rounded down: rows that differ by at most k steps in each entry cost at most k over it."""
         return self.scale * (1.0 - 2.0**-52)
+
+    @property
+    def tails(self) -> CubeEntry:
+        """Law of one entry, in its standard deviations."""
+        return CubeEntry(self.entries)
+
+    def length(self, change: NDArray[np.int64]) -> float:
+        """Norm of a difference of two releases, in grid steps: rows have noise of their own, whose losses add up."""
+        return float(np.sum(np.max(np.abs(change), axis=1)))
 
     @property
     def total_variation_per_draw(self) -> float:

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from blockveil.engine.guarantees.calibration import CalibrationError
-from blockveil.engine.noise.ball_noise import MOST_ENTRIES, BallNoise
+from blockveil.engine.mechanisms.k_norm.ball_noise import MOST_ENTRIES, BallNoise
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 
 KEY = NoiseKey(bytes(range(32)))

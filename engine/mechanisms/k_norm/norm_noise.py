@@ -27,6 +27,7 @@ delta, Gaussian noise passes it from 50 features on in a box, and from 17 entrie
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,10 +36,11 @@ from blockveil.engine.guarantees.guarantee import ApproxDP
 from blockveil.engine.mechanisms.abilities import InBalls, OneRow, in_balls, one_row
 from blockveil.engine.mechanisms.contract import NotApplicable, Status
 from blockveil.engine.mechanisms.declaration import BOTH, CatalogueEntry, MechanismDeclaration
-from blockveil.engine.noise import ball_noise, cube_noise
-from blockveil.engine.noise.additive import NoiseDesign, k_norm_design
-from blockveil.engine.noise.ball_noise import BallNoise
-from blockveil.engine.noise.cube_noise import CubeNoise
+from blockveil.engine.mechanisms.k_norm import ball_noise, cube_noise
+from blockveil.engine.mechanisms.k_norm.ball_noise import BallNoise
+from blockveil.engine.mechanisms.k_norm.cube_noise import CubeNoise
+from blockveil.engine.mechanisms.k_norm.joint_entries import entry_of
+from blockveil.engine.noise.additive import NoiseDesign, pure_design
 from blockveil.engine.sensitivity.problems import Problem
 
 
@@ -71,7 +73,8 @@ def _of_rows(problem: OneRow, guarantee: ApproxDP) -> NoiseDesign:
             f"K-norm noise of records is for 2 to {cube_noise.MOST_ENTRIES} features; choose laplace or shaped-gaussian"
         )
     spread = problem.spread(np.ones(problem.shape[0]), widths / np.max(widths))
-    return k_norm_design(spread, problem.largest_entry(spread), problem.scaling, guarantee, CubeNoise(d))
+    # Rounding moves two answers at most one step further apart in each entry, and so in the largest.
+    return pure_design(spread, problem.largest_entry(spread), problem.scaling, guarantee, CubeNoise(d), 1.0)
 
 
 def _of_gradient(problem: InBalls, guarantee: ApproxDP) -> NoiseDesign:
@@ -82,7 +85,10 @@ def _of_gradient(problem: InBalls, guarantee: ApproxDP) -> NoiseDesign:
         )
     # In coordinates a gradient lies in the unit ball, so that noise of the same size in all of them is the least.
     spread = problem.spread(np.ones(rows), np.ones(columns))
-    return k_norm_design(spread, problem.l2(spread), problem.scaling, guarantee, BallNoise(rows, columns))
+    # Rounding moves two answers at most one step further apart in each entry, and so in length by the root of how many
+    # change. Lengths are rounded up by the law itself, which costs less than one step more.
+    steps = sqrt(spread.changing) + 1.0
+    return pure_design(spread, problem.l2(spread), problem.scaling, guarantee, BallNoise(rows, columns), steps)
 
 
 DECLARED = (
@@ -110,6 +116,7 @@ DECLARED = (
         form="Noise by the norm of what one record may change: a pure epsilon, for few features.",
         tried=lambda _: (KNorm(),),
         tried_for=lambda problem: one_row(problem) or in_balls(problem),
+        tails=entry_of,
         audit_cases="blockveil.engine.audit.k_norm_cases:k_norm_cases",
     ),
 )

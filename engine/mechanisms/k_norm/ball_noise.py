@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.guarantees.calibration import CalibrationError
+from blockveil.engine.mechanisms.k_norm.joint_entries import BallEntry
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.exact_random import KeyBits
 
@@ -51,6 +52,7 @@ class BallNoise:
     """
 
     norm: ClassVar[str] = "L2 of the whole answer"
+    slow: ClassVar[bool] = True
     rows: int
     columns: int
     bits: int = SCALE_BITS
@@ -93,6 +95,16 @@ class BallNoise:
         """Scale, rounded down: answers k steps apart cost at most k + 1 over it."""
         numerator, bits = self._rate
         return 2.0**bits / numerator * (1.0 - 2.0**-52)
+
+    @property
+    def tails(self) -> BallEntry:
+        """Law of one entry, in its standard deviations."""
+        return BallEntry(self.entries)
+
+    def length(self, change: NDArray[np.int64]) -> float:
+        """Norm of a difference of two releases, in grid steps."""
+        sizes = np.abs(change).astype(np.float64)
+        return sqrt(float(np.sum(sizes * sizes)))
 
     @property
     def total_variation_per_draw(self) -> float:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from blockveil.engine.guarantees.calibration import CalibrationError
-from blockveil.engine.noise.cube_noise import MOST_ENTRIES, CubeNoise, scaled_down
+from blockveil.engine.mechanisms.k_norm.cube_noise import MOST_ENTRIES, CubeNoise, scaled_down
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.testing.recording import RecordingKey, check_asked_once
 

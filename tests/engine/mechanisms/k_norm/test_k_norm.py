@@ -14,7 +14,7 @@ from blockveil.engine.kinds.outer.problem import OuterProducts
 from blockveil.engine.kinds.rows.problem import Rows
 from blockveil.engine.mechanisms.auto import Metric, compare
 from blockveil.engine.mechanisms.contract import NotApplicable
-from blockveil.engine.mechanisms.k_norm import KNorm
+from blockveil.engine.mechanisms.k_norm.norm_noise import KNorm
 from blockveil.engine.records.geometry import Body, CappedBox
 from blockveil.testing.mechanism import REPLACE, K
 
