@@ -65,14 +65,14 @@ class CheckedArrays:
     @property
     def mechanism(self) -> Mapping[str, Any]:
         """What it states of its mechanism."""
-        found: Mapping[str, Any] = self.stated["mechanism"]
-        return found
+        mechanism: Mapping[str, Any] = self.stated["mechanism"]
+        return mechanism
 
     @property
     def query(self) -> Mapping[str, Any]:
         """What it states of its query."""
-        found: Mapping[str, Any] = self.stated["query"]
-        return found
+        query: Mapping[str, Any] = self.stated["query"]
+        return query
 
     def finish(self) -> None:
         """Refuse arrays that no rule knows, and a release without its matrix; raises OtherArray."""
@@ -86,17 +86,17 @@ class CheckedArrays:
 
     def stored(self, name: str, axes: int | None) -> Any:
         """An array with so many axes, not read yet; raises OtherArray."""
-        found = self.arrays.get(name)
-        if found is None or (axes is not None and len(found.shape) != axes):
+        array = self.arrays.get(name)
+        if array is None or (axes is not None and len(array.shape) != axes):
             raise OtherArray(f"{name} is missing, or has another shape than follows from its query")
-        return found
+        return array
 
     def of(self, name: str, shape: tuple[int, ...]) -> Any:
         """An array of a shape, not read yet; raises OtherArray."""
-        found = self.stored(name, len(shape))
-        if tuple(found.shape) != shape:
+        array = self.stored(name, len(shape))
+        if tuple(array.shape) != shape:
             raise OtherArray(f"{name} has another shape than follows from its query")
-        return found
+        return array
 
     def read(self, name: str, shape: tuple[int, ...]) -> Values:
         """A small array of a shape; raises OtherArray."""
@@ -140,18 +140,18 @@ class CheckedArrays:
 
     def same_as(self, name: str, wanted: Values) -> None:
         """Require small numbers that follow from others without an error that counts."""
-        found = self.read(name, wanted.shape)
-        both = np.isnan(found) & np.isnan(wanted)
+        values = self.read(name, wanted.shape)
+        both = np.isnan(values) & np.isnan(wanted)
         with np.errstate(invalid="ignore"):
             # Infinite ends of bins are equal, and of others the difference counts.
-            holds = both | (found == wanted) | (np.abs(found - wanted) <= CLOSE * np.abs(wanted))
+            holds = both | (values == wanted) | (np.abs(values - wanted) <= CLOSE * np.abs(wanted))
         self.require(name, bool(np.all(holds)))
 
     def sums_to(self, name: str, wanted: Values, size: float | None = None) -> None:
         """Require small results of sums, within the float error of numbers of a size."""
-        found = self.read(name, wanted.shape)
+        sums = self.read(name, wanted.shape)
         largest = float(np.max(np.abs(wanted), initial=0.0)) if size is None else size
-        self.require(name, bool(np.all(np.abs(found - wanted) <= CLOSE * max(largest, 1e-300))))
+        self.require(name, bool(np.all(np.abs(sums - wanted) <= CLOSE * max(largest, 1e-300))))
 
     def constant(self, name: str, values: tuple[float, float]) -> None:
         """Require that all entries of an array are one of two numbers."""
@@ -176,8 +176,8 @@ def slabs(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 
 def close(values: NDArray[Any], *expected: Values) -> bool:
     """Whether all values are near those of one of the expected arrays."""
-    found = np.asarray(values, np.float64)
-    fits = np.zeros(found.shape, bool)
+    numbers = np.asarray(values, np.float64)
+    fits = np.zeros(numbers.shape, bool)
     for each in expected:
-        fits |= np.abs(found - each) <= CLOSE * np.abs(each)
+        fits |= np.abs(numbers - each) <= CLOSE * np.abs(each)
     return bool(np.all(fits))

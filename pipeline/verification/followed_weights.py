@@ -60,8 +60,8 @@ def followed(check: CheckedArrays, layers: Layers, asked: Mapping[str, Any]) -> 
         why = _START
     else:
         [(layer, shape)] = layers.items()
-        found = _descent(check, shape, asked)
-        check.sums_to(f"{layer}_weights", found, float(np.max(np.abs(found))) * _NEAR / 1e-8)
+        weights = _descent(check, shape, asked)
+        check.sums_to(f"{layer}_weights", weights, float(np.max(np.abs(weights))) * _NEAR / 1e-8)
         return
     for name in (*names, "gradient_length") if publishes is not None else names:
         check.skip(name, why)
@@ -86,19 +86,19 @@ def _descent(check: CheckedArrays, shape: tuple[int, int], asked: Mapping[str, A
     elif asked["batches"] == "poisson":
         examples *= stated_number(asked, "sampling_probability")
     kind, rate, decay = asked["optimiser"], stated_number(asked, "learning_rate"), stated_number(asked, "weight_decay")
-    kept = stated_number(asked, "momentum") if kind == "momentum" else 0.9
+    momentum = stated_number(asked, "momentum") if kind == "momentum" else 0.9
     sums, weights = check.of("gradients", (steps, shape[0] * shape[1])), np.zeros(shape)
-    moved, squares = np.zeros(shape), np.zeros(shape)
+    velocity, squares = np.zeros(shape), np.zeros(shape)
     for step in range(steps):
         mean = np.asarray(sums[step], np.float64).reshape(shape) / examples
         now = rate * _share(asked["schedule"], step / steps)
         direction = mean
         if kind == "momentum":
-            direction = moved = kept * moved + mean
+            direction = velocity = momentum * velocity + mean
         elif kind == "adam":
-            moved, squares = 0.9 * moved + 0.1 * mean, 0.999 * squares + 0.001 * mean**2
+            velocity, squares = 0.9 * velocity + 0.1 * mean, 0.999 * squares + 0.001 * mean**2
             root = np.sqrt(squares / (1.0 - 0.999 ** (step + 1)))
-            direction = moved / (1.0 - 0.9 ** (step + 1)) / (root + 1e-8)
+            direction = velocity / (1.0 - 0.9 ** (step + 1)) / (root + 1e-8)
         elif kind != "sgd":
             raise ValueError("optimiser")
         weights = weights * (1.0 - now * decay) - now * direction

@@ -90,23 +90,23 @@ def bins(stated: Mapping[str, Any], arrays: Arrays, power: int) -> Moved:
     columns = len(_sizes_of_histograms(stated["query"]))
     rows, along = sizes(stated["mechanism"], "row_spread", columns), stated["mechanism"]["column_spread"]
     along = sizes(stated["mechanism"], "column_spread", len(along) if isinstance(along, list) else 1)
-    moved = [size for size in rows for _ in range(2 if replaces(stated) else 1)]
+    spread = [size for size in rows for _ in range(2 if replaces(stated) else 1)]
     return Moved(
-        _added([size * max(along) for size in moved], power), _added([size * min(along) for size in moved], power)
+        _added([size * max(along) for size in spread], power), _added([size * min(along) for size in spread], power)
     )
 
 
 def tables(stated: Mapping[str, Any], arrays: Arrays, power: int) -> Moved:
     """Of marginal tables, or of what they are made of; parameters and errors as :func:`cells`."""
     query, mechanism = stated["query"], stated["mechanism"]
-    along, asked = [_cells_along(axis) for axis in query["axes"]], [tuple(table) for table in mechanism["tables"]]
-    if list(mechanism["cells"]) != along or not asked or asked != _asked(query, len(asked)):
+    along, workload = [_cells_along(axis) for axis in query["axes"]], [tuple(table) for table in mechanism["tables"]]
+    if list(mechanism["cells"]) != along or not workload or workload != _asked(query, len(workload)):
         raise ValueError("tables")
     if "strategy" in mechanism:
         if power != 2:
             raise KeyError("strategy")
-        return _residuals(along, asked, mechanism, arrays, replaces(stated))
-    counts = [math.prod(along[axis] for axis in table) for table in asked]
+        return _residuals(along, workload, mechanism, arrays, replaces(stated))
+    counts = [math.prod(along[axis] for axis in table) for table in workload]
     by_cell = mechanism["column_spread"]
     by_cell = sizes(mechanism, "column_spread", sum(counts)) if isinstance(by_cell, list) else None
     whole, start = least_size(mechanism, "row_spread"), 0
@@ -153,14 +153,14 @@ def _blocks(
     grid: Sequence[int], mechanism: Mapping[str, Any], strategy: Mapping[str, Any], power: int, replaced: bool
 ) -> Moved:
     shape, side = ([1, *grid] if len(grid) == 1 else grid), 1
-    spread, width, found = _by_row(mechanism), min(_TILE, math.prod(grid)), []
+    spread, width, noise_sizes = _by_row(mechanism), min(_TILE, math.prod(grid)), []
     for level in strategy["blocks_by_level"]:
         if list(level) != [-(-size // side) for size in shape]:
             raise ValueError("blocks_by_level")
-        found += [_taken(spread, -(-math.prod(level) // width))] * min(2 if replaced else 1, math.prod(level))
+        noise_sizes += [_taken(spread, -(-math.prod(level) // width))] * min(2 if replaced else 1, math.prod(level))
         side *= stated_count(strategy, "branching")
-    moved = _added([size * least_size(mechanism, "column_spread") for size in found], power)
-    return Moved(moved, moved)
+    sensitivity = _added([size * least_size(mechanism, "column_spread") for size in noise_sizes], power)
+    return Moved(sensitivity, sensitivity)
 
 
 def _residuals(
@@ -172,7 +172,7 @@ def _residuals(
     sets = sorted(within, key=lambda axes: (len(axes), axes))
     entries = [math.prod(along[axis] for axis in axes) for axes in sets]
     spread, width, column = _by_row(mechanism), min(_TILE, max(entries)), least_size(mechanism, "column_spread")
-    known, ordered = list[tuple[Axes, Fraction]](), _ordered(along, mechanism, arrays)
+    factors, ordered = list[tuple[Axes, Fraction]](), _ordered(along, mechanism, arrays)
     tops = [ordered[axis][2] if axis in ordered else n - 1 for axis, n in enumerate(along)]
     highest = [math.prod(tops[axis] for axis in axes) for axes in sets]
     if min(highest) < 1:
@@ -180,18 +180,18 @@ def _residuals(
     for axes, count, own in zip(sets, entries, highest, strict=True):
         size = Fraction(_taken(spread, -(-count // width))) * Fraction(column)
         multiple = 1 << (max(highest) // own).bit_length() - 1
-        known.append((axes, (multiple / size) ** 2))
+        factors.append((axes, (multiple / size) ** 2))
     # Along each axis the squared length of the longest column, and the product of the two that are furthest apart.
     lengths = [ordered[axis][0] if axis in ordered else n * (n - 1) for axis, n in enumerate(along)]
     others = [ordered[axis][1] if axis in ordered else (n * (n - 1), n * (n - 1), -n) for axis, n in enumerate(along)]
-    least, all_of_them = _added_up(known, lengths), True
+    least, all_of_them = _added_up(factors, lengths), True
     if replaced:
         used = sorted({axis for table in asked for axis in table})
-        all_of_them = not ordered and len(known) << len(used) <= _MOST_PRODUCTS
-        ways = range(len(used)) if len(known) << len(used) <= _MOST_PRODUCTS else (0, 1)
+        all_of_them = not ordered and len(factors) << len(used) <= _MOST_PRODUCTS
+        ways = range(len(used)) if len(factors) << len(used) <= _MOST_PRODUCTS else (0, 1)
         for same in chain.from_iterable(combinations(used, k) for k in ways):
             alike = [(lengths[axis],) * 3 if axis in same else others[axis] for axis in range(len(along))]
-            first, second, both = (_added_up(known, [each[k] for each in alike]) for k in range(3))
+            first, second, both = (_added_up(factors, [each[k] for each in alike]) for k in range(3))
             # A record may also leave the tables, or enter them.
             least = max(least, first + second - 2 * both)
     return Moved(least, least if all_of_them else None)
@@ -220,18 +220,18 @@ def _sizes_of_histograms(query: Mapping[str, Any]) -> list[int]:
     """Bins of each histogram: of a column's edges and beyond either end; else of powers of two of either sign and zero,
     and of digits and zero where these are counted too.
     """
-    missing, found = int(query["missing"] == "count"), list[int]()
+    missing, bin_counts = int(query["missing"] == "count"), list[int]()
     for feature in query["features"]:
         if feature.get("histogram") is False:
             continue
         if feature.get("edges") is not None:
-            found.append(len(feature["edges"]) + 1 + missing)
+            bin_counts.append(len(feature["edges"]) + 1 + missing)
             continue
         low, high = query["powers"]
-        found.append(stated_count({"bins": 2 * (high - low) + 5}, "bins") + missing)
+        bin_counts.append(stated_count({"bins": 2 * (high - low) + 5}, "bins") + missing)
         if query.get("digits") is not None:
-            found.append(bins_by_digits(query) + missing)
-    return found
+            bin_counts.append(bins_by_digits(query) + missing)
+    return bin_counts
 
 
 def _added_up(known: Sequence[tuple[Axes, Fraction]], factors: Sequence[int]) -> Fraction:
@@ -243,36 +243,36 @@ def _ordered(
     along: Sequence[int], mechanism: Mapping[str, Any], arrays: Arrays
 ) -> dict[int, tuple[int, Products, int]]:
     """Of each ordered axis the longest column's squared length, the furthest two columns, and the largest entry."""
-    found = dict[int, tuple[int, Products, int]]()
-    for stated in mechanism["strategy"].get("ordered", ()):
-        axis = stated_count({"axis": stated["axis"] + 1}, "axis") - 1
-        name, unit = f"axis_{axis + 1}_strategy", stated_count(stated, "unit")
-        gram = columns_of(arrays, name, unit, stated["sha256"])
+    by_axis = dict[int, tuple[int, Products, int]]()
+    for strategy in mechanism["strategy"].get("ordered", ()):
+        axis = stated_count({"axis": strategy["axis"] + 1}, "axis") - 1
+        name, unit = f"axis_{axis + 1}_strategy", stated_count(strategy, "unit")
+        gram = columns_of(arrays, name, unit, strategy["sha256"])
         if axis >= len(along) or gram.shape != (along[axis], along[axis]):
             raise ValueError("axis")
         own = np.diagonal(gram)
         first, second = divmod(int(np.argmax(own[:, None] + own[None, :] - 2.0 * gram)), along[axis])
         largest = int(np.max(np.abs(arrays[name][...])) * unit)
-        found[axis] = int(np.max(own)), (int(own[first]), int(own[second]), int(gram[first, second])), largest
-    if sorted(found) != sorted(mechanism.get("ordered", ())):
+        by_axis[axis] = int(np.max(own)), (int(own[first]), int(own[second]), int(gram[first, second])), largest
+    if sorted(by_axis) != sorted(mechanism.get("ordered", ())):
         raise ValueError("ordered")
-    return found
+    return by_axis
 
 
 def _by_row(mechanism: Mapping[str, Any]) -> list[tuple[float, int]]:
     """Sizes of the noise by row and how often each follows itself, the last one first."""
     runs = [(size, stated_count({"rows": count}, "rows")) for size, count in mechanism["row_spread"]]
-    found = sizes({"row_spread": [size for size, _ in runs]}, "row_spread", len(runs))
-    return list(reversed(list(zip(found, (count for _, count in runs), strict=True))))
+    noise_sizes = sizes({"row_spread": [size for size, _ in runs]}, "row_spread", len(runs))
+    return list(reversed(list(zip(noise_sizes, (count for _, count in runs), strict=True))))
 
 
 def _taken(spread: list[tuple[float, int]], rows: int) -> float:
     """Size of the noise of the next rows, all of one size, which are taken away."""
     if not spread or spread[-1][1] < rows:
         raise ValueError("row_spread")
-    size, left = spread.pop()
-    if left > rows:
-        spread.append((size, left - rows))
+    size, repeats = spread.pop()
+    if repeats > rows:
+        spread.append((size, repeats - rows))
     return size
 
 

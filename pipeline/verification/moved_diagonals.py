@@ -59,13 +59,13 @@ class _Noise:
         ways = ((first, first), (second, second), (first, second))
         a, b, product = (float(np.sum(self.rows * one * other)) for one, other in ways)
         own = (first**2 - second**2)[None, :]
-        found = a**2 + b**2 - 2.0 * product**2 - float(np.sum((self.rows * own) ** 2))
-        return found + float(self._of_diagonals(own)[0])
+        squared_distance = a**2 + b**2 - 2.0 * product**2 - float(np.sum((self.rows * own) ** 2))
+        return squared_distance + float(self._of_diagonals(own)[0])
 
     def _of_diagonals(self, own: Floats) -> Floats:
         x, common = own * self.diagonal, self.shared / (1.0 + self.shared * float(np.sum(self.taken**2)))
-        found: Floats = np.sum(x**2, axis=1) - common * (x @ self.taken) ** 2
-        return found
+        squared_lengths: Floats = np.sum(x**2, axis=1) - common * (x @ self.taken) ** 2
+        return squared_lengths
 
 
 def own_diagonal(
@@ -92,8 +92,8 @@ def own_diagonal(
         The diagonal is not stated, or no diagonal.
     """
     gain, shared = stated_number(diagonal, "gain"), stated_number(diagonal, "shared")
-    stated = {"power": 2.0, "lead": 0, "first": 1.0, "times": 0, **diagonal}
-    power, leads, first, times = (stated_number(stated, key) for key in ("power", "lead", "first", "times"))
+    parameters = {"power": 2.0, "lead": 0, "first": 1.0, "times": 0, **diagonal}
+    power, leads, first, times = (stated_number(parameters, key) for key in ("power", "lead", "first", "times"))
     if leads != lead or gain <= 0.0 or first <= 0.0:
         raise ValueError("diagonal")
     sizes, d = np.asarray(spread), shape.features

@@ -60,8 +60,8 @@ def frobenius(shape: Shape, weights: Weights, lead: int, *, replaced: bool, unsc
         Whether it is the triangle.
     """
     if replaced:
-        found = [_apart(pair, weights.least, unscaled) for pair in pairs(shape, weights.least, lead)]
-        return _moved(shape, max(found), _bound_apart(shape, weights.most, lead), 2)
+        distances = [_apart(pair, weights.least, unscaled) for pair in pairs(shape, weights.least, lead)]
+        return _moved(shape, max(distances), _bound_apart(shape, weights.most, lead), 2)
     record = with_constant(shape, shape.furthest(weights.least[lead:]), lead)
     squares = [w * k * k for w, k in zip(weights.least, record, strict=True)]
     least = sum(squares) ** 2
@@ -89,8 +89,8 @@ def entries(shape: Shape, inverse: Weights, lead: int, *, replaced: bool) -> Mov
     # One record at the origin leaves all but the constant's entry.
     least -= (inverse.least[0] * shape.largest) ** 2 * lead
     if len(inverse.least) <= _MOST_SUMMED:
-        found = pairs(shape, squares.least, lead)
-        least = max(least, *(_entries_apart(pair, inverse.least) for pair in found))
+        neighbours = pairs(shape, squares.least, lead)
+        least = max(least, *(_entries_apart(pair, inverse.least) for pair in neighbours))
     # Without rounding the constant's entry stays, so that it may be left out.
     bound -= (inverse.least[0] * shape.largest) ** 2 * lead
     return _moved(shape, least**2, (bound if shape.box and shape.one_sided else 2 * bound) ** 2, 1)
@@ -137,16 +137,16 @@ def _without_constant(shape: Shape, own: Numbers, furthest: Numbers, constant: i
 
 def _turned_signs(own: Numbers, furthest: Numbers, opposite: Numbers, constant: int) -> Numbers:
     """A record with features of another, largest first, where that leaves less of the product of both."""
-    found, left = list(furthest), constant
+    candidate, scalar_product = list(furthest), constant
     for feature in sorted(range(len(own)), key=lambda i: -own[i] * furthest[i] ** 2):
         ways = (own[feature] * furthest[feature] * record[feature] for record in (furthest, opposite))
         same, turned = ways
-        if abs(left + turned) < abs(left + same):
-            found[feature] = opposite[feature]
-            left += turned
+        if abs(scalar_product + turned) < abs(scalar_product + same):
+            candidate[feature] = opposite[feature]
+            scalar_product += turned
         else:
-            left += same
-    return found
+            scalar_product += same
+    return candidate
 
 
 def _on_the_way(shape: Shape, own: Numbers, furthest: Numbers) -> Iterator[Pair]:
@@ -181,9 +181,9 @@ def _improved(shape: Shape, own: Numbers, pair: Pair, constant: int) -> Pair:
 
 
 def _with(record: Numbers, feature: int, value: int) -> Numbers:
-    found = list(record)
-    found[feature] = value
-    return found
+    copy = list(record)
+    copy[feature] = value
+    return copy
 
 
 def _apart(pair: Pair, weights: Numbers, unscaled: bool) -> int:
@@ -192,11 +192,11 @@ def _apart(pair: Pair, weights: Numbers, unscaled: bool) -> int:
     a = sum(w * k * k for w, k in zip(weights, first, strict=True))
     b = sum(w * k * k for w, k in zip(weights, second, strict=True))
     product = sum(w * k * m for w, k, m in zip(weights, first, second, strict=True))
-    found = a * a + b * b - 2 * product * product
+    squared_distance = a * a + b * b - 2 * product * product
     if not unscaled:
-        return found
+        return squared_distance
     diagonal = sum((w * (k * k - m * m)) ** 2 for w, k, m in zip(weights, first, second, strict=True))
-    return (found + diagonal) // 2
+    return (squared_distance + diagonal) // 2
 
 
 def _triangle(record: Numbers, inverse: Numbers) -> int:
@@ -218,14 +218,14 @@ def _longest(shape: Shape, weights: Numbers, lead: int) -> int:
 
 def _bound_apart(shape: Shape, weights: Numbers, lead: int) -> int:
     longest = _longest(shape, weights, lead)
-    found = 2 * longest**2
+    bound = 2 * longest**2
     if shape.box and shape.one_sided:
         # The constant's weight is one too large by rounding at most.
-        found = min(found, longest**2 - (max(weights[0] - 1, 0) * shape.largest**2 * lead) ** 2)
+        bound = min(bound, longest**2 - (max(weights[0] - 1, 0) * shape.largest**2 * lead) ** 2)
     if not shape.high and not lead:
         two = sorted(weights)[-2:]
-        found = min(found, sum(w * w for w in two) * shape.largest**4)
-    return found
+        bound = min(bound, sum(w * w for w in two) * shape.largest**4)
+    return bound
 
 
 def _moved(shape: Shape, least: int, most: int, power: int) -> Moved:

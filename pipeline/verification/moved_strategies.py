@@ -61,8 +61,8 @@ def columns_of(arrays: Arrays, name: str, unit: int, digest: str) -> Gram:
         raise ValueError("sha256")
     if float(np.max(np.abs(values), initial=0.0)) ** 2 * values.shape[0] > _EXACT:
         raise ValueError(name)
-    found: Gram = values.T @ values
-    return found
+    gram: Gram = values.T @ values
+    return gram
 
 
 def product(grid: Sequence[int], mechanism: Mapping[str, Any], arrays: Arrays, *, replaced: bool) -> Moved:
@@ -84,27 +84,27 @@ def product(grid: Sequence[int], mechanism: Mapping[str, Any], arrays: Arrays, *
     KeyError, TypeError, ValueError
         Something is not stated, or cannot be.
     """
-    strategy, found, unit = mechanism["strategy"], list[Gram](), 1
+    strategy, grams, unit = mechanism["strategy"], list[Gram](), 1
     for key, name, cells in zip(("rows", "columns"), ("row_strategy", "column_strategy"), [1, *grid][-2:], strict=True):
         bits = stated_count({"bits": strategy[key]["bits"] + 1}, "bits") - 1
         gram = columns_of(arrays, name, 1 << min(bits, _MOST_BITS), strategy[key]["sha256"])
         if gram.shape != (cells, cells) or bits > _MOST_BITS:
             raise ValueError(name)
         unit <<= bits
-        found.append(gram)
+        grams.append(gram)
     if stated_count(mechanism, "unit") != unit:
         raise ValueError("unit")
-    lengths = [int(np.max(np.diagonal(gram))) for gram in found]
+    lengths = [int(np.max(np.diagonal(gram))) for gram in grams]
     added = Fraction(lengths[0] * lengths[1], unit**2)
     if not replaced:
         return Moved(added, added)
-    ends = [(int(np.min(gram)), int(np.max(gram))) for gram in found]
+    ends = [(int(np.min(gram)), int(np.max(gram))) for gram in grams]
     least = min(first * second for first in ends[0] for second in ends[1])
     # A record that leaves the table moves the answers by a whole column.
     most = max(added, Fraction(2 * lengths[0] * lengths[1] - 2 * least, unit**2))
-    if (found[0].size * found[1].size) > _MOST_PAIRS:
+    if (grams[0].size * grams[1].size) > _MOST_PAIRS:
         return Moved(added, most)
-    apart = max(added, Fraction(_farthest(*found), unit**2))
+    apart = max(added, Fraction(_farthest(*grams), unit**2))
     return Moved(apart, apart)
 
 

@@ -39,11 +39,11 @@ def summed(shape: Shape, weights: Weights, power: int, *, counted: bool, replace
         most = weights.most[0] * constant + _longest(shape, own.most, power)
         return _moved(shape, least, most, power)
     second = shape.opposite(first)
-    found = [_length(_difference(first, other), own.least, power) for other in (second, _besides(shape, first, own))]
+    lengths = [_length(_difference(first, other), own.least, power) for other in (second, _besides(shape, first, own))]
     # Two records are at most twice as far apart as one of them is from the origin.
     most = 2**power * _longest(shape, own.most, power)
     widest = shape.widest(own.most, power)
-    return _moved(shape, max(found), most if widest is None else min(most, widest), power)
+    return _moved(shape, max(lengths), most if widest is None else min(most, widest), power)
 
 
 def multiplied(shapes: Sequence[Shape], weights: Sequence[Weights], power: int, *, replaced: bool) -> Moved:

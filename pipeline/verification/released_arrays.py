@@ -56,12 +56,12 @@ class ArrayCheck(CheckedArrays):
     def _windows(self) -> None:
         """Look at the arrays of the last nights alone, which have the names and rules of those of all nights."""
         series = self.mechanism.get("continual")
-        found = {name: re.fullmatch(r"last_(\d{1,5})_(.+)", name) for name in self.arrays if series is not None}
-        windows = {int(match[1]) for match in found.values() if match is not None}
+        matches = {name: re.fullmatch(r"last_(\d{1,5})_(.+)", name) for name in self.arrays if series is not None}
+        windows = {int(match[1]) for match in matches.values() if match is not None}
         for window in sorted(windows):
             mechanism = {**self.mechanism, "continual": {**(series or {}), WINDOW: window}}
-            own = {m[2]: self.arrays[m[0]] for m in found.values() if m is not None and int(m[1]) == window}
-            others = {name: array for name, array in self.arrays.items() if found[name] is None}
+            own = {m[2]: self.arrays[m[0]] for m in matches.values() if m is not None and int(m[1]) == window}
+            others = {name: array for name, array in self.arrays.items() if matches[name] is None}
             check = ArrayCheck({**self.stated, "mechanism": mechanism}, {**others, **own})
             self._rule(check)
             for name in own.keys() & set(check.checked):

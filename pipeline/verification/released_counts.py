@@ -90,18 +90,18 @@ def cells(check: CheckedArrays) -> None:
 
 def axes(check: CheckedArrays) -> tuple[int, ...]:
     """Cells along each axis, whose names and edges are looked at; parameters and errors as :func:`cells`."""
-    found = []
+    cell_counts = []
     for number, axis in enumerate(check.query["axes"], start=1):
         name = f"axis_{number}"
         edges = _edges(axis, int(check.stored(f"{name}_edges", 1).shape[0]) - 1)
-        found.append(edges.size - 1)
+        cell_counts.append(edges.size - 1)
         check.same_as(f"{name}_edges", edges)
         coded = axis.get("edges") is None and axis.get("lower") is None
         names = [f"{low:.6g} to {high:.6g}" for low, high in zip(edges, edges[1:], strict=False)]
         check.texts(name, [str(code) for code in range(edges.size - 1)] if coded else names)
-    if list(check.mechanism["cells"]) != found:
+    if list(check.mechanism["cells"]) != cell_counts:
         raise ValueError("cells")
-    return tuple(found)
+    return tuple(cell_counts)
 
 
 def _edges(axis: Mapping[str, Any], stored: int) -> Values:
@@ -196,8 +196,8 @@ def _product(check: CheckedArrays, grid: tuple[int, ...]) -> None:
 def _covariance(side: Values) -> Values:
     upper = np.linalg.qr(side, mode="r")
     root = np.linalg.inv(upper)
-    found: Values = root @ root.T
-    return found
+    covariance: Values = root @ root.T
+    return covariance
 
 
 def _tree(check: CheckedArrays, grid: tuple[int, ...], strategy: Mapping[str, Any]) -> None:
@@ -217,12 +217,12 @@ def _tree(check: CheckedArrays, grid: tuple[int, ...], strategy: Mapping[str, An
     check.same_as("strategy_blocks", where.astype(np.float64))
     measured = check.grid((sum(rows for _, rows in runs), width))
     answers, row, start, variances = check.read("strategy_answers", (len(where),)), 0, 0, list[Values]()
-    said = check.read(f"strategy{DEVIATION}", (len(where),))
+    deviations = check.read(f"strategy{DEVIATION}", (len(where),))
     for count, rows in runs:
         one, part = (slice(row, row + 1), slice(0, 1)), slice(start, start + count)
         low, high = (float(each[0, 0]) for each in measured.deviations(*one))
         check.on_grid("strategy_answers", answers[part][None, :], measured.steps(*one))
-        check.require(f"strategy{DEVIATION}", same(said[part], low, high))
+        check.require(f"strategy{DEVIATION}", same(deviations[part], low, high))
         variances.append(np.full(count, low**2))
         row, start = row + rows, start + count
     if math.prod(table) > _MOST_SOLVED:
@@ -258,10 +258,10 @@ def _unsolved(check: CheckedArrays, why: str) -> None:
 
 def _buckets(check: CheckedArrays, grid: tuple[int, ...]) -> None:
     """Of buckets of cells, each with one noisy count that its cells share."""
-    found = re.fullmatch(r"discrete Laplace of rate (\d{1,18})/(\d{1,18})", str(check.mechanism["steps"][1]["noise"]))
-    if found is None or not int(found[1]) or not int(found[2]):
+    match = re.fullmatch(r"discrete Laplace of rate (\d{1,18})/(\d{1,18})", str(check.mechanism["steps"][1]["noise"]))
+    if match is None or not int(match[1]) or not int(match[2]):
         raise ValueError("noise")
-    deviation = laplace_deviation(int(found[1]), int(found[2]))
+    deviation = laplace_deviation(int(match[1]), int(match[2]))
     numbers = np.asarray(check.of("bucket", grid)[...])
     counts = check.stored("bucket_counts", 1)
     value, count = np.asarray(counts[...], np.float64), int(counts.shape[0])
@@ -324,8 +324,8 @@ def _of_sums(covariance: Values, along: Intervals) -> Values:
     total = np.zeros((covariance.shape[0] + 1,) * 2)
     total[1:, 1:] = np.cumsum(np.cumsum(covariance, axis=0), axis=1)
     first, end = along[:, 0], along[:, 1]
-    found: Values = total[end, end] - total[first, end] - total[end, first] + total[first, first]
-    return found
+    variances: Values = total[end, end] - total[first, end] - total[end, first] + total[first, first]
+    return variances
 
 
 def _summed(values: Values, down: Intervals, across: Intervals) -> Values:
@@ -333,8 +333,8 @@ def _summed(values: Values, down: Intervals, across: Intervals) -> Values:
     total = np.zeros((values.shape[0] + 1, values.shape[1] + 1))
     total[1:, 1:] = np.cumsum(np.cumsum(values, axis=0), axis=1)
     rows = total[down[:, 1]] - total[down[:, 0]]
-    found: Values = rows[:, across[:, 1]] - rows[:, across[:, 0]]
-    return found
+    sums: Values = rows[:, across[:, 1]] - rows[:, across[:, 0]]
+    return sums
 
 
 def _workload(asked: Any) -> Sequence[tuple[Any, Any]]:
@@ -364,7 +364,7 @@ def _intervals(along: Any, count: int) -> Intervals:
                 raise ValueError("ranges")
             low, high = np.triu_indices(count)
             return np.column_stack([low, high + 1])
-    found = np.array(along["intervals"], np.int64).reshape(-1, 2)
-    if np.any(found < 0) or np.any(found > count):
+    intervals = np.array(along["intervals"], np.int64).reshape(-1, 2)
+    if np.any(intervals < 0) or np.any(intervals > count):
         raise ValueError("intervals")
-    return found
+    return intervals

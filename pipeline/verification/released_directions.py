@@ -65,7 +65,7 @@ def _sine_distance(variance: Values, values: Values, vectors: Values, count: int
     ``Var v'Nw = sum over k, l of v_k^2 w_l^2 S_kl + v_k v_l w_k w_l S_kl``, without the second part where k = l, for
     independent entries of variances S; over the squared gap of two eigenvalues, at most one each.
     """
-    found, own = 0.0, np.diagonal(variance)
+    distance, own = 0.0, np.diagonal(variance)
     others = vectors[:, count:]
     for place in range(count):
         mixed = vectors[:, place, None] * others
@@ -74,5 +74,5 @@ def _sine_distance(variance: Values, values: Values, vectors: Values, count: int
         gaps = values[place] - values[count:]
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(gaps > 0.0, noise / gaps**2, np.inf)
-        found += float(np.sum(np.minimum(terms, 1.0)))
-    return min(found, float(min(count, values.size - count)))
+        distance += float(np.sum(np.minimum(terms, 1.0)))
+    return min(distance, float(min(count, values.size - count)))

@@ -28,11 +28,11 @@ def gradients(check: CheckedArrays) -> None:
     if not layers or min(min(layer) for layer in layers) < 1:
         raise ValueError("layers")
     units = np.concatenate([np.full(rows * columns, _unit(check, columns)) for rows, columns in _stored(check, layers)])
-    asked = check.query.get("training")
-    if asked is None:
+    training = check.query.get("training")
+    if training is None:
         _one_sum(check, layers, units)
         return
-    _all_steps(check, layers, units, asked)
+    _all_steps(check, layers, units, training)
 
 
 def _stored(check: CheckedArrays, layers: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
@@ -93,19 +93,19 @@ def _all_steps(
     factors, first = _band(check.mechanism, steps)
     grid = replace(grid, integers=grid.integers * first)
     publishes = asked.get("publishes")
-    shown = range(steps) if publishes is None else range(steps - 1, steps)
-    value = check.of("gradients", (len(shown), weights))
-    deviation = check.of(f"gradients{DEVIATION}", (len(shown), weights))
+    step_numbers = range(steps) if publishes is None else range(steps - 1, steps)
+    value = check.of("gradients", (len(step_numbers), weights))
+    deviation = check.of(f"gradients{DEVIATION}", (len(step_numbers), weights))
     flat = units.reshape(rows, columns)
     low, high = ((each * flat).ravel() for each in grid.steps(slice(None), slice(None)))
-    known = [(each * flat).ravel() for each in grid.deviations(slice(None), slice(None))]
+    of_grid = [(each * flat).ravel() for each in grid.deviations(slice(None), slice(None))]
     of_noise = check.read("gradient_length_of_noise", (steps,))
-    check.require("gradient_length_of_noise", same(of_noise, *(np.linalg.norm(each) * factors for each in known)))
+    check.require("gradient_length_of_noise", same(of_noise, *(np.linalg.norm(each) * factors for each in of_grid)))
     lengths = check.read("gradient_length", (steps,))
-    for place, step in enumerate(shown):
+    for place, step in enumerate(step_numbers):
         own = np.asarray(value[place], np.float64)
         check.on_grid("gradients", own[None, :], (low[None, :], high[None, :]), 2.0**-49 * np.abs(own))
-        check.require(f"gradients{DEVIATION}", same(deviation[place], *(each * factors[step] for each in known)))
+        check.require(f"gradients{DEVIATION}", same(deviation[place], *(each * factors[step] for each in of_grid)))
         near = abs(lengths[step] - float(np.linalg.norm(own))) <= 1e-9 * float(np.linalg.norm(own))
         check.require("gradient_length", bool(near))
     _step_names(check, steps, publishes)
@@ -124,12 +124,12 @@ def _band(mechanism: Mapping[str, Any], steps: int) -> tuple[Values, float]:
     weights = [stated_count({"weight": each}, "weight") for each in mechanism.get("band", [1])]
     if len(weights) > 1024:
         raise ValueError("band")
-    found = np.zeros(steps)
+    inverse = np.zeros(steps)
     for step in range(steps):
         back = min(len(weights) - 1, step)
-        taken = float(np.dot(np.array(weights[1 : back + 1], np.float64), found[step - back : step][::-1]))
-        found[step] = (step == 0) - taken / weights[0]
-    return np.sqrt(np.cumsum(found**2)), float(weights[0])
+        convolution = float(np.dot(np.array(weights[1 : back + 1], np.float64), inverse[step - back : step][::-1]))
+        inverse[step] = (step == 0) - convolution / weights[0]
+    return np.sqrt(np.cumsum(inverse**2)), float(weights[0])
 
 
 def _names(layers: Sequence[tuple[int, int]]) -> list[str]:
@@ -140,10 +140,10 @@ def _names(layers: Sequence[tuple[int, int]]) -> list[str]:
 
 def _weights(check: CheckedArrays, layers: Sequence[tuple[int, int]], features: Sequence[str]) -> None:
     """Names of all weights, in the order of a sum."""
-    inputs, found = ["constant", *features], list[str]()
+    inputs, names = ["constant", *features], list[str]()
     for name, (rows, _) in zip(_names(layers), layers, strict=True):
         unit = "output" if name == "last" else name.replace("hidden", "unit")
         units = [f"{unit} {place}" for place in range(1, rows + 1)]
-        found += [f"{each} of {one}" for each in units for one in inputs]
+        names += [f"{each} of {one}" for each in units for one in inputs]
         inputs = ["constant", *units]
-    check.texts("weight", found)
+    check.texts("weight", names)

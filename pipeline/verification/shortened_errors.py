@@ -59,8 +59,8 @@ class ShortenedErrors:
         """Of some rows of the covariance, shape (rows, d)."""
         if not self._there:
             return np.zeros((part.stop - part.start, self.means.size))
-        found = np.asarray(self._matrix[part], np.float64)
-        share = np.sqrt(_ANY**2 + (_OF_CORRELATION * found) ** 2 / np.outer(self._size[part], self._size))
+        block = np.asarray(self._matrix[part], np.float64)
+        share = np.sqrt(_ANY**2 + (_OF_CORRELATION * block) ** 2 / np.outer(self._size[part], self._size))
         rows = np.arange(part.start, part.stop)
         share[rows - part.start, rows] = 1.0
         errors: Values = np.sqrt(np.outer(self._variances[part], self._variances)) * np.minimum(1.0, share)
@@ -71,9 +71,9 @@ class ShortenedErrors:
         covariances = self.covariances(part)
         if not self._there:
             return covariances
-        moved = np.outer(self._shift[part], self.means) + np.outer(self.means[part], self._shift)
-        found: Values = (covariances + moved) * self._divisor
-        return found
+        shift_terms = np.outer(self._shift[part], self.means) + np.outer(self.means[part], self._shift)
+        moments: Values = (covariances + shift_terms) * self._divisor
+        return moments
 
 
 def diagonal(matrix: Any) -> Values:

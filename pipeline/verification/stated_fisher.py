@@ -62,13 +62,13 @@ class FisherCheck:
             return "its query is not that of the errors of such coefficients"
         if (failure := stage_failure(own, self.arrays, _NAME)) is not None:
             return failure
-        row, stated = row_loss(own), own["mechanism"]["loss"]
+        row, own_loss = row_loss(own), own["mechanism"]["loss"]
         promise, of_steps = self.stated["guarantee"], row_loss(self.stated)
         rows = Fraction(stated_number(promise["contribution"], "charged_rows"))
         mu = rows**2 * (Fraction(row.size) ** 2 + Fraction(of_steps.size) ** 2)
         if of_steps.part != "mu" or mu > Fraction(stated_number(promise["loss"], "mu")) ** 2 * _ROUNDED:
             return "steps and this stage together lose more than it promises"
-        losses = (self.stated["mechanism"]["loss"], stated)
+        losses = (self.stated["mechanism"]["loss"], own_loss)
         distance = sum(Fraction(stated_number(each, "total_variation")) for each in losses)
         if distance > Fraction(stated_number(promise["loss"], "total_variation")) * _ROUNDED:
             return "the samplers of steps and this stage are further from their laws than it promises"

@@ -159,8 +159,8 @@ def stated_grid(mechanism: Mapping[str, Any], shape: Sequence[int], lead: int, *
     columns = rows if symmetric else np.array(sizes(mechanism, "column_spread", shape[1]))
     deviation, scale = law_deviation(mechanism)
     deviation *= read_factor(mechanism)
-    stated = stated_number(mechanism, "grid_standard_deviation")
-    if abs(stated - deviation) > _SAME * deviation and WINDOW not in mechanism.get("continual", {}):
+    grid_deviation = stated_number(mechanism, "grid_standard_deviation")
+    if abs(grid_deviation - deviation) > _SAME * deviation and WINDOW not in mechanism.get("continual", {}):
         raise ValueError("grid_standard_deviation")
     shift = mechanism["shift"]
     if type(shift) is not int or abs(shift) > 1000:
@@ -201,18 +201,18 @@ def read_factor(mechanism: Mapping[str, Any]) -> float:
     if series is None:
         return 1.0
     weights = [stated_count({"weight": each}, "weight") for each in series["weights"]]
-    night, found = stated_count(series, "night"), list[float]()
+    night, inverse = stated_count(series, "night"), list[float]()
     if night > _MOST_NIGHTS:
         raise ValueError("night")
     ages = [0 if level == 0 else 2 ** (level - 1) for level in range(len(weights))]
     adds = [(age, after - before) for age, before, after in zip(ages[1:], weights, weights[1:], strict=False)]
     for k in range(night):
-        taken = sum(add * found[k - age] for age, add in adds if age <= k)
-        found.append(((k == 0) - taken) / weights[0])
+        convolution = sum(add * inverse[k - age] for age, add in adds if age <= k)
+        inverse.append(((k == 0) - convolution) / weights[0])
     back = stated_count(series, WINDOW) if WINDOW in series else night
     if back < night:  # what the last nights brought is the difference of two nights
-        found = [own - before for own, before in zip(found, [0.0] * back + found[: night - back], strict=True)]
-    return math.sqrt(math.fsum(each * each for each in found))
+        inverse = [own - before for own, before in zip(inverse, [0.0] * back + inverse[: night - back], strict=True)]
+    return math.sqrt(math.fsum(each * each for each in inverse))
 
 
 def on_steps(values: Values, steps: tuple[Values, Values], allowed: Values | float = 0.0) -> bool:
@@ -229,17 +229,17 @@ def on_steps(values: Values, steps: tuple[Values, Values], allowed: Values | flo
     # A step of so many integers that several of them are as near to its ideal size is known to that part alone.
     unsure = np.where(steps[1] - steps[0] > 4.0 * _NEAR * steps[0], 0.0, (steps[1] - steps[0]) / steps[0])
     for step in steps:
-        found = values / step
-        off = np.abs(found - np.rint(found)) - np.abs(allowed / step)
-        fits |= (off <= np.abs(found) * (2.0**-49 + unsure) + 2.0**-40) | (np.abs(found) > _MOST_STEPS)
+        multiples = values / step
+        off = np.abs(multiples - np.rint(multiples)) - np.abs(allowed / step)
+        fits |= (off <= np.abs(multiples) * (2.0**-49 + unsure) + 2.0**-40) | (np.abs(multiples) > _MOST_STEPS)
     return bool(np.all(fits))
 
 
 def same(values: Any, *expected: Any) -> bool:
     """Whether all values are, up to rounding, those of one of the expected arrays."""
-    found = np.asarray(values, np.float64)
-    fits = np.zeros(found.shape, bool)
+    numbers = np.asarray(values, np.float64)
+    fits = np.zeros(numbers.shape, bool)
     for each in expected:
-        wanted = np.broadcast_to(np.asarray(each, np.float64), found.shape)
-        fits |= np.abs(found - wanted) <= _SAME * np.abs(wanted)
+        reference = np.broadcast_to(np.asarray(each, np.float64), numbers.shape)
+        fits |= np.abs(numbers - reference) <= _SAME * np.abs(reference)
     return bool(np.all(fits))

@@ -69,10 +69,10 @@ def stated_law(mechanism: Mapping[str, Any]) -> StatedLaw:
 
 def replaces(stated: Mapping[str, Any]) -> bool:
     """Whether neighbours differ in a record that is replaced by another; else one is added or removed."""
-    found = stated["guarantee"]["neighbours"]
-    if found not in _CELLS:
-        raise ValueError(found)
-    return bool(_CELLS[found] == 2)
+    neighbours = stated["guarantee"]["neighbours"]
+    if neighbours not in _CELLS:
+        raise ValueError(neighbours)
+    return bool(_CELLS[neighbours] == 2)
 
 
 def row_loss(stated: Mapping[str, Any]) -> RowLoss:
@@ -107,25 +107,25 @@ def _of_buckets(stated: Mapping[str, Any]) -> Fraction:
         raise ValueError("steps")
     longest, unit = (int(stated_number(partition, key)) for key in ("longest", "unit"))
     # Costs are rounded down, and floors of numbers that are d apart are at most ceil(d) apart: d = (2 - 2/L) unit.
-    moved = math.ceil(Fraction((2 * longest - 2) * unit, longest))
-    if stated_number(partition, "sensitivity") < moved:
+    cost_change = math.ceil(Fraction((2 * longest - 2) * unit, longest))
+    if stated_number(partition, "sensitivity") < cost_change:
         raise ValueError("sensitivity")
-    return _changes(stated) * (2 * moved * _rate(partition) + _rate(buckets))
+    return _changes(stated) * (2 * cost_change * _rate(partition) + _rate(buckets))
 
 
 def _of_directions(stated: Mapping[str, Any]) -> Fraction:
     """``k c``: v'Av moves by a record's squared length at most, and under replace-one both ways."""
     mechanism = stated["mechanism"]
-    asked, unit = stated["query"], largest_integer(stated) ** 2
+    query, unit = stated["query"], largest_integer(stated) ** 2
     # Whole numbers are those of the query: a record in the ball is K long, and moves v'Av by one in units of K^2.
-    if stated_number(mechanism, "unit") != unit or stated_number(mechanism, "directions") != asked["directions"]:
+    if stated_number(mechanism, "unit") != unit or stated_number(mechanism, "directions") != query["directions"]:
         raise ValueError("unit")
-    shape = asked["geometry"]
+    shape = query["geometry"]
     by_axes = shape["kind"] == "ellipsoid" and shape["shape"] == "diagonal"  # a ball in units of its axes
     if mechanism["body"] != "ball" or not (shape["kind"] == "ball" or by_axes):
         raise ValueError("body")  # the length of a record in another body is not its largest number
-    moved = _changes(stated) * Fraction(stated_number(mechanism, "concentration"))
-    return stated_count(asked, "directions") * moved
+    direction_loss = _changes(stated) * Fraction(stated_number(mechanism, "concentration"))
+    return stated_count(query, "directions") * direction_loss
 
 
 def _changes(stated: Mapping[str, Any]) -> int:
@@ -134,7 +134,7 @@ def _changes(stated: Mapping[str, Any]) -> int:
 
 def _rate(step: Mapping[str, Any]) -> Fraction:
     """Rate of the noise of a step of counts, exact."""
-    found = _RATE.fullmatch(str(step["noise"]))
-    if found is None:
+    match = _RATE.fullmatch(str(step["noise"]))
+    if match is None:
         raise KeyError("noise")
-    return Fraction(int(found[1]), int(found[2]))
+    return Fraction(int(match[1]), int(match[2]))

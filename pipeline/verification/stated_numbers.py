@@ -62,20 +62,20 @@ def stated_number(table: Mapping[str, Any], key: str) -> float:
     ValueError
         It is not such a number.
     """
-    found = table[key]
-    if found is None:
+    number = table[key]
+    if number is None:
         raise KeyError(key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found < 0:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
         raise ValueError(key)
-    return float(found)
+    return float(number)
 
 
 def stated_count(table: Mapping[str, Any], key: str) -> int:
     """A whole number from one on; raises as :func:`stated_number`."""
-    found = stated_number(table, key)
-    if found != int(found) or found < 1:
+    count = stated_number(table, key)
+    if count != int(count) or count < 1:
         raise ValueError(key)
-    return int(found)
+    return int(count)
 
 
 _MOST_DIGITS = 20
@@ -100,10 +100,10 @@ def largest_integer(stated: Mapping[str, Any]) -> int:
         They are not those of each other.
     """
     bits = stated_count(stated["query"], "quantisation_bits")
-    found = (1 << min(bits, _MOST_BITS) - 1) - 1
-    if bits > _MOST_BITS or stated_count(stated["mechanism"], "largest_integer") != found:
+    largest = (1 << min(bits, _MOST_BITS) - 1) - 1
+    if bits > _MOST_BITS or stated_count(stated["mechanism"], "largest_integer") != largest:
         raise ValueError("largest_integer")
-    return found
+    return largest
 
 
 def sizes(mechanism: Mapping[str, Any], key: str, count: int) -> list[float]:
@@ -123,33 +123,33 @@ def sizes(mechanism: Mapping[str, Any], key: str, count: int) -> list[float]:
     KeyError, ValueError
         They are not stated, or other ones.
     """
-    found = mechanism[key]
-    if not isinstance(found, list):
+    numbers = mechanism[key]
+    if not isinstance(numbers, list):
         return [_positive(mechanism, key)] * count
-    if len(found) != count or not all(type(each) in (int, float) and 0.0 < each < math.inf for each in found):
+    if len(numbers) != count or not all(type(each) in (int, float) and 0.0 < each < math.inf for each in numbers):
         raise ValueError(key)
-    return [float(each) for each in found]
+    return [float(each) for each in numbers]
 
 
 def least_size(mechanism: Mapping[str, Any], key: str) -> float:
     """The smallest of them, however many there are; raises as :func:`sizes`."""
-    found = mechanism[key]
-    return min(sizes(mechanism, key, len(found))) if isinstance(found, list) and found else _positive(mechanism, key)
+    spread = mechanism[key]
+    return min(sizes(mechanism, key, len(spread))) if isinstance(spread, list) and spread else _positive(mechanism, key)
 
 
 def _positive(table: Mapping[str, Any], key: str) -> float:
-    found = stated_number(table, key)
-    if found <= 0.0:
+    number = stated_number(table, key)
+    if number <= 0.0:
         raise ValueError(key)
-    return found
+    return number
 
 
 def weights(found: Sequence[float], power: int) -> Weights:
     """Whole numbers just below and just above ``2**160 / size**power``."""
-    known: dict[float, int] = {}
+    by_size: dict[float, int] = {}
     for size in found:
-        if size not in known:
+        if size not in by_size:
             numerator, denominator = size.as_integer_ratio()
-            known[size] = (denominator**power << UNIT_BITS) // numerator**power
-    least = [known[size] for size in found]
+            by_size[size] = (denominator**power << UNIT_BITS) // numerator**power
+    least = [by_size[size] for size in found]
     return Weights(least, [each + 1 for each in least])

@@ -54,8 +54,8 @@ class StatedRounding:
     def deviations(self, rows: slice, columns: slice) -> Values:
         """Of a block of sums of products."""
         down, across = self.rows[rows], self.columns[columns]
-        found: Values = np.add.outer(down, across) + self.second_order * np.multiply.outer(down, across)
-        return found
+        deviations: Values = np.add.outer(down, across) + self.second_order * np.multiply.outer(down, across)
+        return deviations
 
 
 def coordinate_units(stated: Mapping[str, Any], scale: Values, of: str = "") -> Values:
@@ -131,15 +131,15 @@ def _exact(stated: Mapping[str, Any], side: Mapping[str, Any], error: str, steps
         Names of the errors by coordinate and of the steps of a raw unit.
     """
     features = side["features"]
-    known = stated.get("error", {}).get("rounding_error", {}).get(error)
-    if known is None:
+    rounding_errors = stated.get("error", {}).get("rounding_error", {}).get(error)
+    if rounding_errors is None:
         return np.zeros(len(features), bool)
-    said: NDArray[np.bool_] = np.broadcast_to(np.asarray(known, np.float64), len(features)) == 0.0
+    exact: NDArray[np.bool_] = np.broadcast_to(np.asarray(rounding_errors, np.float64), len(features)) == 0.0
     step = np.array([float(feature.get("step") or 0.0) for feature in features])
-    if np.any(said & ~(step > 0.0)):
+    if np.any(exact & ~(step > 0.0)):
         raise ValueError(error)
-    if said.any() and steps in stated["mechanism"]:
+    if exact.any() and steps in stated["mechanism"]:
         whole = np.array(sizes(stated["mechanism"], steps, step.size)) * step
-        if np.any(said & (np.abs(whole - np.rint(whole)) > _WHOLE)):
+        if np.any(exact & (np.abs(whole - np.rint(whole)) > _WHOLE)):
             raise ValueError(error)
-    return said
+    return exact

@@ -62,16 +62,16 @@ def _moved(stated: Mapping[str, Any], arrays: Arrays) -> Moved:
         raise KeyError(kind)
     if law not in checks.get("laws", _USUAL):
         raise ValueError(kind)
-    moved: Moved = checks["moved"](stated, arrays, power)
-    return moved.times(Fraction(steps_factor(stated, power)) * nights_factor(stated))
+    sensitivity: Moved = checks["moved"](stated, arrays, power)
+    return sensitivity.times(Fraction(steps_factor(stated, power)) * nights_factor(stated))
 
 
 def integers(stated: Mapping[str, Any], power: int) -> int:
     """Largest integer K of a coordinate, of which the unit of the answer is a power."""
-    found = largest_integer(stated)
-    if stated_count(stated["mechanism"], "unit") != found**power:
+    largest = largest_integer(stated)
+    if stated_count(stated["mechanism"], "unit") != largest**power:
         raise ValueError("unit")
-    return found
+    return largest
 
 
 def stated_sums(stated: Mapping[str, Any], *, counted: bool) -> tuple[Shape, list[float]]:

@@ -26,12 +26,12 @@ def sentence_holds(stated: Mapping[str, Any]) -> bool:
     """
     promise = stated["guarantee"]
     change = "replacing" if replaces(stated) else "adding or removing"
-    drawn = "this release"
+    scope = "this release"
     if "nights" in promise:
-        drawn = f"all {stated_count(promise, 'nights')} nights of this release together"
+        scope = f"all {stated_count(promise, 'nights')} nights of this release together"
     numbers = (
         f"Whatever an attacker knows already, {change} {promise['privacy_unit']} multiplies the probability of any "
-        f"conclusion drawn from {drawn} by at most e^{stated_number(promise, 'epsilon'):g} and adds at most "
+        f"conclusion drawn from {scope} by at most e^{stated_number(promise, 'epsilon'):g} and adds at most "
         f"{stated_number(promise, 'delta'):g} to it."
     )
     bounded = Contribution.read(promise)

@@ -123,10 +123,10 @@ class Shape:
 
     def axis(self, feature: int, length: int | None = None) -> Numbers:
         """A record that only one feature has a part in."""
-        found = [0] * self.features
+        record = [0] * self.features
         reached = self.largest - 1 if self.turned else self.radius
-        found[feature] = reached if length is None else length
-        return found
+        record[feature] = reached if length is None else length
+        return record
 
     def opposite(self, record: Numbers) -> Numbers:
         """A record on the other side, as far as it goes; the origin where there is none."""
@@ -142,16 +142,16 @@ class Shape:
         if not self.shares:
             return [0] * self.features
         much = [_MUCH * share * abs(k) > self.radius for share, k in zip(self.shares, record, strict=True)]
-        left = [0 if each else w for w, each in zip(weights, much, strict=True)]
-        return self._fill([w / share**2 for w, share in zip(_scaled(left), self.shares, strict=True)])
+        free_weights = [0 if each else w for w, each in zip(weights, much, strict=True)]
+        return self._fill([w / share**2 for w, share in zip(_scaled(free_weights), self.shares, strict=True)])
 
     def most(self, weights: Numbers) -> int:
         """No record has a larger ``sum weights k^2``."""
-        found = sum(w * k * k for w, k in zip(weights, self.bounds, strict=True))
+        bound = sum(w * k * k for w, k in zip(weights, self.bounds, strict=True))
         if not self.high:
             return max(weights) * self.largest**2
         if not self.shares:
-            return found
+            return bound
         # A fractional knapsack: the features of most gain fill the ball first, and the last one fills what is left.
         gains = sorted(zip(_scaled(weights), self.shares, self.bounds, strict=True), key=lambda e: -e[0] / e[1] ** 2)
         room, parts = float(self.largest) ** 2, list[float]()
@@ -160,18 +160,18 @@ class Shape:
             parts.append(gain / share**2 * filled)
             room -= filled
         # What is left of the ball is off by a rounding of all of it for each feature, and each part by a few.
-        return min(found, math.ceil(math.fsum(parts) * self._rounded_up * max(weights)))
+        return min(bound, math.ceil(math.fsum(parts) * self._rounded_up * max(weights)))
 
     def most_sum(self, weights: Numbers) -> int:
         """No record has a larger ``sum weights |k|``."""
-        found = sum(w * k for w, k in zip(weights, self.bounds, strict=True))
+        bound = sum(w * k for w, k in zip(weights, self.bounds, strict=True))
         shares = self.shares or ([] if self.high else [1.0] * self.features)
         if not shares:
-            return found
+            return bound
         # Cauchy and Schwarz.
         gains = (rate / share for rate, share in zip(_scaled(weights), shares, strict=True))
         length = math.sqrt(math.fsum(gain * gain for gain in gains))
-        return min(found, math.ceil(self.largest * length * self._rounded_up * max(weights)))
+        return min(bound, math.ceil(self.largest * length * self._rounded_up * max(weights)))
 
     @property
     def _rounded_up(self) -> float:
@@ -186,16 +186,16 @@ class Shape:
 
     def _fill(self, gains: Sequence[float]) -> Numbers:
         """A record in a ball that goes to the ends of the features of most gain first."""
-        found, room = [0] * self.features, float(self.radius) ** 2
+        record, room = [0] * self.features, float(self.radius) ** 2
         ends = self.ends
         for feature in sorted(range(self.features), key=lambda i: -gains[i]):
             if gains[feature] <= 0.0 or room <= 0.0:
                 break
             share, end = self.shares[feature], ends[feature]
             reached = min(abs(end), int(math.sqrt(room) / share))
-            found[feature] = reached if end >= 0 else -reached
+            record[feature] = reached if end >= 0 else -reached
             room -= (share * reached) ** 2 * _SUMS
-        return found
+        return record
 
 
 def _scaled(weights: Numbers) -> list[float]:
@@ -261,11 +261,11 @@ def _stated_steps(mechanism: Mapping[str, Any], scale: _Values, largest: int, na
     """Steps of a raw unit: K over a half width, or fewer where the release states them."""
     if name not in mechanism:
         return largest / scale
-    found = np.array(sizes(mechanism, name, scale.size))
+    steps = np.array(sizes(mechanism, name, scale.size))
     # The bound of the proof: with more, the half width of a feature would exceed the largest integer.
-    if not np.all(found * scale <= largest * (1.0 + 1e-9)):
+    if not np.all(steps * scale <= largest * (1.0 + 1e-9)):
         raise ValueError(name)
-    return found
+    return steps
 
 
 def _all(features: Iterable[Mapping[str, Any]], key: str) -> _Values:
@@ -286,5 +286,5 @@ def _beyond(values: _Values) -> _Values:
 
 
 def _steps(values: _Values, how: Callable[[_Values], _Values], largest: int) -> list[int]:
-    found: list[int] = np.clip(how(values), 0, largest).astype(np.int64).tolist()
-    return found
+    steps: list[int] = np.clip(how(values), 0, largest).astype(np.int64).tolist()
+    return steps

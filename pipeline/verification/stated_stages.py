@@ -122,11 +122,11 @@ class Stages:
         if shape["kind"] != "ellipsoid" or shape["shape"] != "diagonal" or learned["domain"] != "ellipsoid":
             return False
         middle, half = self._box
-        mean, taken = self._taken(self._earlier() if "earlier" in learned else self._by_pilots())
-        axes = taken**0.25 if learned["for"] == "covariance" else np.sqrt(taken)
+        mean, variances = self._taken(self._earlier() if "earlier" in learned else self._by_pilots())
+        axes = variances**0.25 if learned["for"] == "covariance" else np.sqrt(variances)
         raw = learned["for"] == "covariance" and learned["aim"] == "absolute-error"
         axes = axes / np.sqrt(half) if raw else axes
-        axes = axes * np.sqrt(np.mean(taken / axes**2)) * half * float(learned["radius"])
+        axes = axes * np.sqrt(np.mean(variances / axes**2)) * half * float(learned["radius"])
         ends = [float(each) for each in learned["stages"][_RINGS]["query"]["axes"][0]["edges"][1:]]
         features = shape["features"]
         origin, lengths = (np.array([each[key] for each in features], np.float64) for key in ("origin", "semi_axis"))
@@ -144,14 +144,14 @@ class Stages:
         middle, half = self._box
         if self._by_counts:
             return self._at_ends(_bounds(self.stated["learned"]["stages"][_PILOTS[1]]["query"]["geometry"]))
-        mean, taken = self._taken(self._seen(_PILOTS[0]))
-        reach = _REACH * np.sqrt(taken)
+        mean, variances = self._taken(self._seen(_PILOTS[0]))
+        reach = _REACH * np.sqrt(variances)
         declared = -np.ones(half.size), np.ones(half.size)
         ends = declared, (np.maximum(mean - reach, -1.0), np.minimum(mean + reach, 1.0))
         for name, lower_upper in zip(_PILOTS, ends, strict=True):
-            stated = _bounds(self.stated["learned"]["stages"][name]["query"]["geometry"])
-            for found, end, of_square in zip(stated, lower_upper, (0.0, 1.0), strict=True):
-                own, squares = np.split(found, 2)
+            bounds = _bounds(self.stated["learned"]["stages"][name]["query"]["geometry"])
+            for bound, end, of_square in zip(bounds, lower_upper, (0.0, 1.0), strict=True):
+                own, squares = np.split(bound, 2)
                 if not (np.all(np.abs(own - middle - end * half) <= 1e-9 * half) and np.all(squares == of_square)):
                     return False
         return True
@@ -160,8 +160,8 @@ class Stages:
         """Whether bounds that are not the declared ones are zero, or have as many binary digits as the counts."""
         middle, half = self._box
         digits = 2.0 ** (float(self.stated["learned"]["stages"][_BOUNDS]["query"]["digits"]) + 1.0)
-        for found, side, of_square in zip(stated, (-1.0, 1.0), (0.0, 1.0), strict=True):
-            own, squares = np.split(found, 2)
+        for bound, side, of_square in zip(stated, (-1.0, 1.0), (0.0, 1.0), strict=True):
+            own, squares = np.split(bound, 2)
             whole = np.frexp(own)[0] * digits
             near = np.abs(np.rint(whole) - whole) <= 1e-9 * digits * (1.0 + np.abs(middle / np.where(own, own, 1.0)))
             declared = np.abs(own - middle - side * half) <= 1e-9 * half
@@ -203,8 +203,8 @@ class Stages:
         if self._by_counts:
             return self._seen(_PILOTS[1])
         first, nearer = (self._seen(name) for name in _PILOTS)
-        known = first[1] > _KNOWN * first[2]
-        mean, variance, noise = (np.where(known, one, other) for one, other in zip(first, nearer, strict=True))
+        significant = first[1] > _KNOWN * first[2]
+        mean, variance, noise = (np.where(significant, one, other) for one, other in zip(first, nearer, strict=True))
         return mean, variance, noise
 
     def _earlier(self) -> Spread:
@@ -243,9 +243,9 @@ class Stages:
         public = self.stated["guarantee"]["neighbours"] == "replace-one"
         lost = lost / width / max(float(self._read("count")) if public else float(np.sum(counts)), 1.0)
         squares = self._squares(radius)
-        taken = self._taken_of_answer(lost, squares) if "covariance" in self.arrays else (lost + _UNSEEN) * squares
-        found = self._read("clipped_variance")
-        return bool(np.all(np.isfinite(taken)) and np.allclose(found, taken, rtol=0.05, atol=1e-9 * np.max(taken)))
+        bias = self._taken_of_answer(lost, squares) if "covariance" in self.arrays else (lost + _UNSEEN) * squares
+        values = self._read("clipped_variance")
+        return bool(np.all(np.isfinite(bias)) and np.allclose(values, bias, rtol=0.05, atol=1e-9 * np.max(bias)))
 
     def _taken_of_answer(self, lost: float, squares: Values) -> Values:
         """What is taken of the variances of the answer, by the share that is lost and the squares of the axes."""
@@ -258,14 +258,14 @@ class Stages:
         behind, doubt = self._behind_the_pilot(variances, noise)
         part = likely**2 / (likely**2 + doubt**2)
         expected = np.sqrt((part * behind) ** 2 + (1.0 - part) * likely**2)
-        found: Values = np.max([usual, expected, behind - 2.0 * doubt], axis=0)
-        return found
+        bias: Values = np.max([usual, expected, behind - 2.0 * doubt], axis=0)
+        return bias
 
     def _squares(self, radius: float) -> Values:
         """Of the axes of the ellipsoid, for a radius of one."""
         lengths = np.array([float(each["semi_axis"]) for each in self.stated["query"]["geometry"]["features"]])
-        found: Values = (lengths / radius) ** 2
-        return found
+        squares: Values = (lengths / radius) ** 2
+        return squares
 
     def _answer(self) -> tuple[Values, Values]:
         """Variances by the answer and the standard deviation of their noise."""
@@ -274,8 +274,8 @@ class Stages:
 
     def _stated_before(self) -> Values:
         """Shares of variances that the earlier night stated."""
-        _, before, of_before, taken = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
-        shares: Values = taken / np.maximum(before, 2.0 * of_before)
+        _, before, of_before, clipped_variance = np.array(self.stated["learned"]["earlier"]["features"], np.float64).T
+        shares: Values = clipped_variance / np.maximum(before, 2.0 * of_before)
         return shares
 
     def _behind_the_pilot(self, variances: Values, noise: Values) -> tuple[Values, Values]:

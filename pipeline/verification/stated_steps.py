@@ -45,10 +45,10 @@ def nights_factor(stated: Mapping[str, Any]) -> Fraction:
     weights = [stated_count({"weight": each}, "weight") for each in series["weights"]]
     # Weights hold from the ages 0, 1, 2, 4, 8 and so on: the number of binary digits of an age is its place.
     column = (weights[min(age.bit_length(), len(weights) - 1)] for age in range(nights))
-    found = sum(each * each for each in column)
-    if found != stated_count(series, "squared_norm"):
+    squared_norm = sum(each * each for each in column)
+    if squared_norm != stated_count(series, "squared_norm"):
         raise ValueError("squared_norm")
-    return Fraction(found)
+    return Fraction(squared_norm)
 
 
 def steps_factor(stated: Mapping[str, Any], power: int) -> int:
@@ -66,22 +66,22 @@ def steps_factor(stated: Mapping[str, Any], power: int) -> int:
     KeyError, TypeError, ValueError
         Something is not stated, or cannot be.
     """
-    asked, mechanism = stated["query"].get("training"), stated["mechanism"]
+    course, mechanism = stated["query"].get("training"), stated["mechanism"]
     band = [stated_count({"weight": each}, "weight") for each in mechanism.get("band", [1])]
-    if asked is None or asked["batches"] == "poisson":
-        if len(band) > 1 or (asked is not None) != ("sampling" in mechanism):
+    if course is None or course["batches"] == "poisson":
+        if len(band) > 1 or (course is not None) != ("sampling" in mechanism):
             raise ValueError("band")
         return 1  # the law of the samples is accounted for with what one step is moved by
-    steps = stated_count(asked, "steps")
-    every = stated_count(asked, "batch_count") if asked["batches"] == "fixed" else 1
-    if len(band) != stated_count({"band": 1, **_given(asked)}, "band") or len(band) > every or "sampling" in mechanism:
+    steps = stated_count(course, "steps")
+    every = stated_count(course, "batch_count") if course["batches"] == "fixed" else 1
+    if len(band) != stated_count({"band": 1, **_given(course)}, "band") or len(band) > every or "sampling" in mechanism:
         raise ValueError("band")
     if steps > _MOST_TOGETHER:
         raise ValueError("steps")
     lengths = list(accumulate(weight if power == 1 else weight * weight for weight in band))
     batches = (range(first, steps, every) for first in range(min(every, steps)))
-    found = max(sum(lengths[min(len(band), steps - step) - 1] for step in batch) for batch in batches)
-    return found if power == 2 else found * found
+    factor = max(sum(lengths[min(len(band), steps - step) - 1] for step in batch) for batch in batches)
+    return factor if power == 2 else factor * factor
 
 
 def _given(asked: Mapping[str, Any]) -> dict[str, Any]:

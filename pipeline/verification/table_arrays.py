@@ -36,15 +36,15 @@ Axes = tuple[int, ...]
 def tables(check: CheckedArrays) -> None:
     """Of tables; parameters and errors as :func:`.released_counts.cells`."""
     along = axes(check)
-    asked = [tuple(int(axis) for axis in table) for table in check.mechanism["tables"]]
-    if not asked or any(not set(table) <= set(range(len(along))) for table in asked):
+    workload = [tuple(int(axis) for axis in table) for table in check.mechanism["tables"]]
+    if not workload or any(not set(table) <= set(range(len(along))) for table in workload):
         raise ValueError("tables")
-    shapes = [tuple(along[axis] for axis in table) for table in asked]
+    shapes = [tuple(along[axis] for axis in table) for table in workload]
     whole = check.stored("tables", 1)
     if whole.shape != (sum(map(math.prod, shapes)),):
         raise OtherArray("tables has another shape than follows from its query")
     if "strategy" in check.mechanism:
-        _residuals(check, along, asked)
+        _residuals(check, along, workload)
     else:
         even(check, "tables")
     if "cell" in check.arrays:
@@ -52,7 +52,7 @@ def tables(check: CheckedArrays) -> None:
             [f"{axis['name']} {cell}" for cell in np.asarray(check.stored(f"axis_{number}", 1)[...]).tolist()]
             for number, axis in enumerate(check.query["axes"], start=1)
         ]
-        named = (product(*(along_each[axis] for axis in table)) for table in asked)
+        named = (product(*(along_each[axis] for axis in table)) for table in workload)
         check.texts("cell", [", ".join(names) for table in named for names in table])
     for each in ("tables", f"tables{DEVIATION}"):
         _in_parts(check, each, shapes)
@@ -87,32 +87,32 @@ def _residuals(check: CheckedArrays, along: tuple[int, ...], asked: Sequence[Axe
     sizes = [math.prod(along[axis] for axis in each) for each in sets]
     width = min(_TILE, max(sizes))
     rows = [-(-size // width) for size in sizes]
-    grid, row, known = check.grid((sum(rows), width)), 0, dict[Axes, float]()
+    grid, row, noise_by_axes = check.grid((sum(rows), width)), 0, dict[Axes, float]()
     for each, count, own in zip(sets, rows, largest, strict=True):
         factor = math.prod(factors[axis][0] for axis in each) << (max(largest) // own).bit_length() - 1
-        known[each] = float(grid.deviations(slice(row, row + 1), slice(0, 1))[0][0, 0]) / factor
+        noise_by_axes[each] = float(grid.deviations(slice(row, row + 1), slice(0, 1))[0][0, 0]) / factor
         row += count
     name = f"residual{DEVIATION}"
-    check.require(name, same(check.read(name, (len(sets),)), np.array([known[each] for each in sets])))
-    found = []
+    check.require(name, same(check.read(name, (len(sets),)), np.array([noise_by_axes[each] for each in sets])))
+    deviations = []
     for table in asked:
         total: Values = np.zeros(tuple(along[axis] for axis in table))
         for each in (one for k in range(len(table) + 1) for one in combinations(table, k)):
             rest = math.prod(along[axis] for axis in table if axis not in each)
-            part = np.array(known[each] ** 2 / rest**2)
+            part = np.array(noise_by_axes[each] ** 2 / rest**2)
             for axis in table:
                 part = part[..., None] * (shares[axis] if axis in each else np.ones(1))
             total = total + part
-        found.append(np.sqrt(total).ravel())
-    check.sums_to(f"tables{DEVIATION}", np.concatenate(found))
+        deviations.append(np.sqrt(total).ravel())
+    check.sums_to(f"tables{DEVIATION}", np.concatenate(deviations))
     _agree(check, along, asked)
 
 
 def _along_axes(check: CheckedArrays, along: tuple[int, ...]) -> tuple[list[tuple[int, int]], list[Values]]:
     """Of each axis what its residual is multiplied by, its largest entry, and the variance of a cell's noise."""
     factors, shares = [(n, n - 1) for n in along], [np.full(n, 1.0 - 1.0 / n) for n in along]
-    for said in check.mechanism["strategy"].get("ordered", ()):
-        axis, unit = int(said["axis"]), int(said["unit"])
+    for strategy in check.mechanism["strategy"].get("ordered", ()):
+        axis, unit = int(strategy["axis"]), int(strategy["unit"])
         if not 0 <= axis < len(along) or unit < 1:
             raise ValueError("axis")
         name = f"axis_{axis + 1}_strategy"
@@ -142,8 +142,8 @@ def _agree(check: CheckedArrays, along: tuple[int, ...], asked: Sequence[Axes]) 
 
 
 def _over(table: Axes, values: Values, shared: Axes) -> Values:
-    found: Values = values.sum(axis=tuple(place for place, axis in enumerate(table) if axis not in shared))
-    return found
+    sums: Values = values.sum(axis=tuple(place for place, axis in enumerate(table) if axis not in shared))
+    return sums
 
 
 def histograms(check: CheckedArrays) -> None:
@@ -164,9 +164,9 @@ def histograms(check: CheckedArrays) -> None:
     if max(sizes) + missing != width:
         raise OtherArray("bin_lower has another shape than follows from its query")
     ends = np.full((2, len(names), width), np.nan)
-    for place, found in enumerate(borders):
+    for place, ends_of_column in enumerate(borders):
         for side in (0, 1):
-            ends[side, place, : sizes[place]] = found[side]
+            ends[side, place, : sizes[place]] = ends_of_column[side]
     check.same_as("bin_lower", ends[0])
     check.same_as("bin_upper", ends[1])
     if "bin" in check.arrays:

@@ -54,22 +54,22 @@ def releases_at(place: Location) -> list[Location]:
     StoreError
         There is none, the address is none of an object store, or the store does not list its folder.
     """
-    found: list[Location]
+    places: list[Location]
     if isinstance(place, str):
         if place.rstrip("/").endswith((".json", ".zarr")):
             objects.client(place)  # which contacts nobody, and refuses what is no address
             return [place]
         names = objects.names_below(place)
-        found = sorted(f"{place.rstrip('/')}/{each}" for each in names if POINTER.fullmatch(each.rpartition("/")[2]))
+        places = sorted(f"{place.rstrip('/')}/{each}" for each in names if POINTER.fullmatch(each.rpartition("/")[2]))
     elif not place.is_dir() or RELEASE_FOLDER.fullmatch(place.resolve().name):
         return [place]
     else:
-        found = sorted(each for each in _files_below(place) if POINTER.fullmatch(each.name))
-    if not found:
+        places = sorted(each for each in _files_below(place) if POINTER.fullmatch(each.name))
+    if not places:
         raise StoreError(
             f"{place} holds no release", "A release has a pointer, such as 2026-11-20.json", "Name another folder"
         )
-    return found
+    return places
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
@@ -110,22 +110,22 @@ def verify(place: Location, given: Evidence = _NOTHING, root: Location | None = 
     except BlockveilError as error:
         what = "Place" if isinstance(error, OutOfPlace) else "Content"
         return Verified(str(place), (Finding(what, False, f"{error.value}. {error.rule}"),), given.not_checked)
-    stated = release.attributes
+    attributes = release.attributes
     findings = (
         _content(release),
         _place(place, release, root),
-        _found_of(_promise, stated),
-        _found_of(_noise, stated),
-        _found_of(_by_records(release), stated),
-        _found_of(_unit, stated),
-        _found_of(_by_arrays(release), stated),
-        *([_found_of(_by_stages(release), stated)] if "learned" in stated else []),
-        *([_found_of(_by_errors(release), stated)] if FisherCheck(stated, release.arrays).there else []),
-        _signature(stated, given.key),
-        *([_found_of(_by_proofs(given), stated)] if given.proofs else []),
-        *([_approval(stated, given.officers)] if given.officers or "approval" in stated else []),
+        _found_of(_promise, attributes),
+        _found_of(_noise, attributes),
+        _found_of(_by_records(release), attributes),
+        _found_of(_unit, attributes),
+        _found_of(_by_arrays(release), attributes),
+        *([_found_of(_by_stages(release), attributes)] if "learned" in attributes else []),
+        *([_found_of(_by_errors(release), attributes)] if FisherCheck(attributes, release.arrays).there else []),
+        _signature(attributes, given.key),
+        *([_found_of(_by_proofs(given), attributes)] if given.proofs else []),
+        *([_approval(attributes, given.officers)] if given.officers or "approval" in attributes else []),
     )
-    return Verified(str(stated.get("release_id", release.name)), findings, given.not_checked)
+    return Verified(str(attributes.get("release_id", release.name)), findings, given.not_checked)
 
 
 def _content(release: OpenRelease) -> Finding:
@@ -153,15 +153,15 @@ def _signature(stated: Mapping[str, Any], key: Ed25519PublicKey | None) -> Findi
     """It is signed with the key that is given; without one, nobody is known to have signed it."""
     what = "Signature"
     try:
-        found = signer_of(stated)
+        signer = signer_of(stated)
     except ValueError as error:
         return Finding(what, False, str(error))
-    if found is None:
+    if signer is None:
         return Finding(what, None if key is None else False, "it is not signed")
-    name = fingerprint(found)
+    name = fingerprint(signer)
     if key is None:
         return Finding(what, None, f"signed with a key that nobody vouched for here, {name}")
-    if raw(found) != raw(key):
+    if raw(signer) != raw(key):
         return Finding(what, False, f"signed with another key than the one that was given, {name}")
     return Finding(what, True, f"signed with the key that was given, {name}")
 
@@ -188,12 +188,12 @@ def _by_proofs(given: Evidence) -> Callable[[Mapping[str, Any]], Finding]:
 
     def _ledger(stated: Mapping[str, Any]) -> Finding:
         """The entry that paid for it stands in the ledger, and it was not withdrawn when the proof was made."""
-        what, paid = "Ledger", stated["ledger"]
-        proof = next((one for one in given.proofs if one.row_hash == paid["row_hash"]), None)
+        what, entry = "Ledger", stated["ledger"]
+        proof = next((one for one in given.proofs if one.row_hash == entry["row_hash"]), None)
         if proof is None:
             return Finding(what, None, "no proof of its entry was given")
         head = proof.head
-        if proof.sequence != paid["sequence"] or not proof.holds:
+        if proof.sequence != entry["sequence"] or not proof.holds:
             return Finding(what, False, "the proof does not lead from its entry to the head of the ledger")
         try:
             if given.ledger_key is not None:
@@ -231,13 +231,13 @@ def _promise(stated: Mapping[str, Any]) -> Finding:
     mu, pure, distance = (stated_number(promise["loss"], part) for part in ("mu", "epsilon", "total_variation"))
     epsilon, delta = stated_number(promise, "epsilon"), stated_number(promise, "delta")
     failure = stated_number(promise["loss"], "failure") if "failure" in promise["loss"] else 0.0
-    found = delta_of(mu, pure, distance, epsilon) + Decimal(failure)
+    loss_delta = delta_of(mu, pure, distance, epsilon) + Decimal(failure)
     parts = ((mu, f"mu {mu:.6g}"), (pure, f"a pure epsilon of {pure:.6g}"))
     loss = " and ".join(part for size, part in parts if size) or "nothing"
-    words = f"a loss of {loss} has delta {float(found):.6g} at epsilon {epsilon:g}"
+    words = f"a loss of {loss} has delta {float(loss_delta):.6g} at epsilon {epsilon:g}"
     if not sentence_holds(stated):
         return Finding("Promise", False, f"{words}; its sentence promises something else")
-    return Finding("Promise", found <= Decimal(delta), f"{words}; {delta:g} is stated")
+    return Finding("Promise", loss_delta <= Decimal(delta), f"{words}; {delta:g} is stated")
 
 
 def _noise(stated: Mapping[str, Any]) -> Finding:
@@ -273,9 +273,9 @@ def _by_arrays(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
         # What a reader computes of them is not stored, and what it follows from is looked at.
         stored = {name: array for name, array in release.arrays.items() if not isinstance(array, DerivedDeviations)}
         stored = FisherCheck(stated, Stages(stated, stored).last).others
-        found = ArrayCheck(stated, stored)
+        check = ArrayCheck(stated, stored)
         try:
-            found.run()
+            check.run()
         except OtherArray as problem:
             return Finding("Arrays", False, one_line(str(problem)))
         except KeyError as missing:
@@ -283,8 +283,8 @@ def _by_arrays(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
             return Finding(
                 "Arrays", False, one_line(f"the release does not state {missing}, which its arrays follow from")
             )
-        checked = len(set(found.checked) - set(found.reasons))
-        rest = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(found.reasons))
+        checked = len(set(check.checked) - set(check.reasons))
+        rest = "; ".join(f"{', '.join(names)}: {why}" for why, names in _by_reason(check.reasons))
         words = f"{checked} of {len(stored)} follow from the stated noise, or lie on its steps"
         return Finding("Arrays", True, one_line(f"{words}; not checked: {rest}" if rest else words))
 
@@ -355,15 +355,15 @@ def _sampled(stated: Mapping[str, Any]) -> Finding:
         words = "sampled steps are accounted for with Gaussian noise and neighbours that add or remove a record alone"
         return Finding("Noise", False, words)
     multiplier = 1.0 / row.size
-    asked = stated["query"]["training"]
-    if (probability, steps) != (stated_number(asked, "sampling_probability"), int(stated_number(asked, "steps"))):
+    training = stated["query"]["training"]
+    if (probability, steps) != (stated_number(training, "sampling_probability"), int(stated_number(training, "steps"))):
         return Finding("Noise", False, "its samples are not those of its query")
     step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(multiplier))
     all_steps = PLDAccountant().compose(dp_event.SelfComposedDpEvent(step, steps))
-    found = all_steps.get_epsilon(stated_number(promise, "delta"))
+    total_epsilon = all_steps.get_epsilon(stated_number(promise, "delta"))
     words = f"{steps:,} steps over samples of {probability:g}, with noise {multiplier:.4g} times what a record changes"
-    words = f"{words}, have epsilon {found:.4g} by dp-accounting; {epsilon:g} is stated"
-    return Finding("Noise", found <= epsilon * _ROUNDING, words)
+    words = f"{words}, have epsilon {total_epsilon:.4g} by dp-accounting; {epsilon:g} is stated"
+    return Finding("Noise", total_epsilon <= epsilon * _ROUNDING, words)
 
 
 def _unit(stated: Mapping[str, Any]) -> Finding:
