@@ -37,8 +37,8 @@ def open_database(url: str) -> Database:
 
         return PostgresDatabase(url)
     if is_of_another_package(url):
-        found: Database = _backend(scheme)(url)
-        return found
+        database: Database = _backend(scheme)(url)
+        return database
     raise LedgerError(
         f'The ledger address "{scheme[:20]}://..." is not supported',
         "A ledger is an SQLite file or a PostgreSQL database",
@@ -54,14 +54,14 @@ def _backend(scheme: str) -> Any:
     LedgerError
         Two packages offer it, or it cannot be imported.
     """
-    found = offered(LEDGERS, scheme, Database)  # type: ignore[type-abstract]
-    if isinstance(found, str):
+    backend = offered(LEDGERS, scheme, Database)  # type: ignore[type-abstract]
+    if isinstance(backend, str):
         raise LedgerError(
-            f'The ledger of addresses "{scheme[:20]}://..." cannot be used: {found}',
+            f'The ledger of addresses "{scheme[:20]}://..." cannot be used: {backend}',
             "One installed package keeps the ledgers of a scheme",
             "Correct the installation, or use an SQLite file or a PostgreSQL database",
         )
-    return found
+    return backend
 
 
 def digest_of_place(url: str) -> str:

@@ -91,8 +91,8 @@ class Approved:
 
 
 def _message(approval: Mapping[str, str]) -> bytes:
-    stated = {name: value for name, value in approval.items() if name != "signature"}
-    return canonical_json({"what": "blockveil approval", "stated": stated})
+    unsigned = {name: value for name, value in approval.items() if name != "signature"}
+    return canonical_json({"what": "blockveil approval", "stated": unsigned})
 
 
 def with_approver(attempt: str, approver: str | None) -> str:
@@ -131,10 +131,10 @@ def problem(row: Mapping[str, Any], ledger: str) -> str | None:
     ledger
         Hash of the first entry of its ledger.
     """
-    stated = _stated(row)
-    if stated is None:
+    fields = _stated(row)
+    if fields is None:
         return None
-    signed = Approved.of(stated)
+    signed = Approved.of(fields)
     if signed is None or not signed.holds:
         return "its approval does not carry the signature that it names"
     try:
@@ -143,8 +143,8 @@ def problem(row: Mapping[str, Any], ledger: str) -> str | None:
         of = (row["kind"], row["release_id"], row["dataset"], ledger, plan, records)
     except (AttributeError, KeyError, TypeError, ValueError):
         of = None
-    wanted = ("RESERVED", signed.release_id, signed.budget, signed.ledger, signed.plan, signed.records)
-    return None if of == wanted else "its approval is of another release, plan, store, budget or ledger"
+    terms = ("RESERVED", signed.release_id, signed.budget, signed.ledger, signed.plan, signed.records)
+    return None if of == terms else "its approval is of another release, plan, store, budget or ledger"
 
 
 def _stated(row: Mapping[str, Any]) -> object:

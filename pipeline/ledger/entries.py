@@ -105,13 +105,13 @@ def counted(entries: Sequence[Entry]) -> list[Entry]:
         All entries of a ledger, or of some of its data sets, in order.
     """
     reserved = {entry.charge_id: entry for entry in entries if entry.kind == State.RESERVED}
-    drawn = {entry.charge_id for entry in entries if entry.kind in (State.COMMITTED, State.RELEASED)}
+    final = {entry.charge_id for entry in entries if entry.kind in (State.COMMITTED, State.RELEASED)}
 
     def size(entry: Entry) -> Ticks:
         if entry.kind == State.RESERVED:
             return entry.ticks.not_negative()
         charge = reserved.get(entry.charge_id) if entry.kind == State.VOID else None
-        if charge is None or entry.charge_id in drawn:
+        if charge is None or entry.charge_id in final:
             return NOTHING
         same = (charge.dataset, charge.release_id, -charge.ticks) == (entry.dataset, entry.release_id, entry.ticks)
         return -charge.ticks.not_negative() if same else NOTHING

@@ -23,12 +23,12 @@ def exhausted(
     spent, when = tally.of(part), "" if period is None else f" in {period.period.words}"
     when += "" if part is None else f" for {part.words}"
     # Of the kind that was asked for: without a reserve, what pure losses leave is for pure losses.
-    left = cap.remaining_epsilon(spent) if ticks.pure else cap.epsilon_of(cap.left(spent))
+    remainder = cap.remaining_epsilon(spent) if ticks.pure else cap.epsilon_of(cap.left(spent))
     epsilon = ticks.epsilon(cap.delta, cap.accountant)
-    asked = "more than it can state" if math.isinf(epsilon) else f"{epsilon:.3g}"
+    amount = "more than it can state" if math.isinf(epsilon) else f"{epsilon:.3g}"
     return BudgetExhausted(
-        f"The budget of '{budget.dataset}' does not hold this release: asked epsilon {asked}, "
-        f"left epsilon {left:.3g} of {cap.epsilon:g}{when} (each at delta {cap.delta:g})",
+        f"The budget of '{budget.dataset}' does not hold this release: asked epsilon {amount}, "
+        f"left epsilon {remainder:.3g} of {cap.epsilon:g}{when} (each at delta {cap.delta:g})",
         _rule(budget, charge, ticks, part, period),
         _reserve_first(budget, ticks, part)
         if period is None and _lacks_reserve(budget, ticks, part)
@@ -68,8 +68,8 @@ def _rule(
     cap, together = budget.cap, budget.tally.after(ticks, part).ticks
     half = 0.5 * cap.slack * cap.delta
     if period is None and together.failure_probability > half:
-        asked = ticks.failure_probability
-        return f"Failures add up to at most half of the slack, {half:.3g} here; this asks {asked:.3g}"
+        failure = ticks.failure_probability
+        return f"Failures add up to at most half of the slack, {half:.3g} here; this asks {failure:.3g}"
     if period is None and _lacks_reserve(budget, ticks, part):
         return f"Beside other releases, pure losses add up to at most the reserve, {cap.reserve:g} here"
     if isinstance(charge, Loss) and charge.epsilon > 0.0 and ticks.pure == 0:

@@ -65,8 +65,8 @@ def granted(connection: sa.Connection, wanted: BudgetChange, now: str) -> Budget
         return present
     before = wanted.usual if present is None else present.cap
     cap = changed_cap(before, wanted.usual, wanted.reserve, wanted.slack, wanted.accountant)
-    kept = () if present is None else present.grant.periods
-    grant = Grant(cap, wanted.neighbours, wanted.privacy_unit, kept if wanted.periods is None else wanted.periods)
+    periods = () if present is None else present.grant.periods
+    grant = Grant(cap, wanted.neighbours, wanted.privacy_unit, periods if wanted.periods is None else wanted.periods)
     if present is not None:
         if present.charges:
             lookups.check_scope(present, wanted.neighbours, wanted.privacy_unit)

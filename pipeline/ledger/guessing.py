@@ -84,12 +84,12 @@ def with_all_of(cap: Cap, spent: Ticks = NOTHING, charges: int | None = None) ->
         return whole
     slips = max(cap.slack * cap.delta, 2.0 * spent.total_variation + spent.failure_probability)
     mixed = Ticks(max(spent.loss, cap.most_loss), 0, max(spent.pure, cap.most_pure))
-    found = _with_parts(mixed, cap.accountant, slips)
+    bound = _with_parts(mixed, cap.accountant, slips)
     if spent.loss == 0 and cap.accountant is Accountant.GAUSSIAN:  # nothing but pure losses may follow up to epsilon
         pure = max(spent.pure, math.ceil(cap.level / LOSS_TICK))
-        found = max(found, _with_parts(Ticks(0, 0, pure), cap.accountant, slips))
+        bound = max(bound, _with_parts(Ticks(0, 0, pure), cap.accountant, slips))
     # What lies outside a cap that was lowered later does not keep its epsilon.
-    return min(found, whole) if cap.holds(spent, charges) else found
+    return min(bound, whole) if cap.holds(spent, charges) else bound
 
 
 def _with_parts(parts: Ticks, accountant: Accountant, slips: float) -> float:
@@ -155,8 +155,8 @@ def percent(share: float) -> str:
         return "100 %"
     miss = 100.0 * (1.0 - share) + 1e-13  # what floats take from the difference
     digits = max(1, -math.floor(math.log10(miss)))
-    shown = math.floor(miss * 10.0**digits) / 10.0**digits
-    return f"{100.0 - shown:.{digits}f} %"
+    complement = math.floor(miss * 10.0**digits) / 10.0**digits
+    return f"{100.0 - complement:.{digits}f} %"
 
 
 def listed(bounds: Sequence[tuple[float, str]]) -> str:

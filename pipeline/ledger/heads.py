@@ -139,13 +139,13 @@ class Head:
             It is something else.
         """
         try:
-            found = json.loads(text)
+            tree = json.loads(text)
         except ValueError:
-            found = None
-        if isinstance(found, dict) and found.keys() in (_FIELDS.keys(), (_FIELDS | _SIGNED).keys()):
-            right = all(type(value) is (_FIELDS | _SIGNED)[name] for name, value in found.items())
-            if right and all(map(is_hash, [found["hash"], found["root"], *found["withdrawn"]])):
-                return cls(**found | {"withdrawn": tuple(found["withdrawn"])})
+            tree = None
+        if isinstance(tree, dict) and tree.keys() in (_FIELDS.keys(), (_FIELDS | _SIGNED).keys()):
+            right = all(type(value) is (_FIELDS | _SIGNED)[name] for name, value in tree.items())
+            if right and all(map(is_hash, [tree["hash"], tree["root"], *tree["withdrawn"]])):
+                return cls(**tree | {"withdrawn": tuple(tree["withdrawn"])})
         raise LedgerError(
             "The head is not readable",
             "It is a hash of 64 hexadecimal digits, or the JSON that `blockveil ledger head` prints",

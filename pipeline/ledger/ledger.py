@@ -64,10 +64,10 @@ class Ledger(LedgerReader):
         """
         capped = None if periods is None else tuple(periods)
         others = (reserve, slack, accountant, capped, after_loss, granted_by or {})
-        wanted = BudgetChange(dataset, Cap(float(epsilon), float(delta)), neighbours, privacy_unit, *others)
-        Grant(wanted.usual, neighbours, privacy_unit)
+        terms = BudgetChange(dataset, Cap(float(epsilon), float(delta)), neighbours, privacy_unit, *others)
+        Grant(terms.usual, neighbours, privacy_unit)
         self._database.create()
-        return self._database.write(lambda connection: granted(connection, wanted, self._time(connection)))
+        return self._database.write(lambda connection: granted(connection, terms, self._time(connection)))
 
     def reserve(self, asking: ChargeRequest) -> Charge:
         """Hold budget for a release, or find the charge that it already has.
@@ -160,17 +160,21 @@ class Ledger(LedgerReader):
 
     def renew(self, renewal: Renewal, seen: Renewals) -> list[tuple[str, str]]:
         """Book a renewal of all digests of records; what it gives back (:func:`.key_loss.renew`)."""
-        return self._database.write(lambda found: renew(found, renewal, seen, self._time(found)))
+        return self._database.write(lambda connection: renew(connection, renewal, seen, self._time(connection)))
 
     def withdraw(self, release_id: str, reason: str) -> Charge:
         """Withdraw a release for good, with a reason that everybody may read; see :mod:`.withdrawals`."""
-        return self._database.write(lambda found: withdrawn(found, release_id, reason, self._time(found)))
+        return self._database.write(
+            lambda connection: withdrawn(connection, release_id, reason, self._time(connection))
+        )
 
     def state(self, said: Statement) -> Restored:
         """Write what an operator says of copies that were put back, and book what is missing; see :mod:`.restoring`."""
-        done, sight = self._database.write(lambda connection: restoring.state(connection, said, self._time(connection)))
+        restoration, sight = self._database.write(
+            lambda connection: restoring.state(connection, said, self._time(connection))
+        )
         sight.mark.begin(sight.seen)
-        return done
+        return restoration
 
     def close_for(self, address: str) -> None:
         """Let no entry follow, for the ledger goes on at another address; again for the same one changes nothing.
@@ -212,8 +216,8 @@ class Ledger(LedgerReader):
         Only what is reserved and not committed is given back, so nothing can have been drawn on it, and an attempt that
         still runs cannot commit it afterwards.
         """
-        found = self._database.read(lambda connection: lookups.stale(connection, dataset, before))
-        charges = [(str(one.charge_id), str(one.release_id)) for one in found if not keep(str(one.charge_id))]
+        entries = self._database.read(lambda connection: lookups.stale(connection, dataset, before))
+        charges = [(str(one.charge_id), str(one.release_id)) for one in entries if not keep(str(one.charge_id))]
         return [release_id for charge_id, release_id in charges if self.void_if_reserved(charge_id, "expired")]
 
     def _append(

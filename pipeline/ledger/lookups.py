@@ -94,14 +94,14 @@ def _period(connection: sa.Connection, dataset: str, grant: Grant, period: Perio
 
 def require_budget(connection: sa.Connection, dataset: str, now: str) -> BudgetStatus:
     """Budget of a data set; a LedgerError says how to grant one where there is none."""
-    found = budget(connection, dataset, now)
-    if found is None:
+    status = budget(connection, dataset, now)
+    if status is None:
         raise LedgerError(
             f"'{dataset}' has no budget",
             "A person grants a budget before anything is released",
             "Run `blockveil ledger grant CONFIG --epsilon E --delta D`",
         )
-    return found
+    return status
 
 
 def check_scope(budget: BudgetStatus, neighbours: Neighbours, unit: str) -> None:
@@ -118,8 +118,8 @@ def check_scope(budget: BudgetStatus, neighbours: Neighbours, unit: str) -> None
 def check_account(connection: sa.Connection, release_id: str, dataset: str) -> None:
     """Refuse a release of a data set whose other releases are charged to another budget."""
     prefix = release_id.partition("/")[0] + "/"
-    asked = {"prefix": plain_text(prefix), "dataset": dataset}
-    other = connection.execute(_OTHER_ACCOUNT, asked).scalar_one_or_none()
+    parameters = {"prefix": plain_text(prefix), "dataset": dataset}
+    other = connection.execute(_OTHER_ACCOUNT, parameters).scalar_one_or_none()
     if other is not None:
         raise LedgerError(
             f"Releases of '{prefix[:-1]}' are charged to the budget '{other}', and this one would be to '{dataset}'",
@@ -162,9 +162,9 @@ def rows(connection: sa.Connection) -> Iterator[dict[str, Any]]:
 
 def history(connection: sa.Connection, dataset: str | None, release_id: str | None) -> list[Entry]:
     """Entries in order, all or those of a data set or a release."""
-    asked = {"dataset": dataset, "release_id": release_id}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    return [Entry.of(dict(row)) for row in connection.execute(_HISTORIES[tuple(asked)], asked).mappings()]
+    parameters = {"dataset": dataset, "release_id": release_id}
+    parameters = {name: value for name, value in parameters.items() if value is not None}
+    return [Entry.of(dict(row)) for row in connection.execute(_HISTORIES[tuple(parameters)], parameters).mappings()]
 
 
 def has_nonce(connection: sa.Connection, nonce: str) -> bool:

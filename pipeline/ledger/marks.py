@@ -264,22 +264,22 @@ def _last(file: BinaryIO) -> Last:
 def _read(line: bytes) -> tuple[Seen, bool]:
     """What a line says, and whether the ledger was restored before it; StoreError where it is no such line."""
     try:
-        said = json.loads(line)
-        charges = tuple(map(Committed.of, said["charges"]))
-        return Seen(int(said["sequence"]), str(said["hash"]), charges), bool(said["restored"])
+        fields = json.loads(line)
+        charges = tuple(map(Committed.of, fields["charges"]))
+        return Seen(int(fields["sequence"]), str(fields["hash"]), charges), bool(fields["restored"])
     except (KeyError, RecursionError, TypeError, ValueError):
         pass
     raise _damaged()
 
 
 def _line(seen: Seen, *, restored: bool) -> bytes:
-    said: Mapping[str, Any] = {
+    fields: Mapping[str, Any] = {
         "sequence": seen.sequence,
         "hash": seen.hash,
         "charges": [one.plain for one in seen.charges],
         "restored": restored,
     }
-    return canonical_json(said) + b"\n"
+    return canonical_json(fields) + b"\n"
 
 
 def _check(state: os.stat_result, name: str, forbidden: int) -> None:

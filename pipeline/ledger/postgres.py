@@ -126,14 +126,14 @@ def _parse(url: str) -> sa.URL:
 
 
 def _proofs(address: sa.URL) -> dict[str, str]:
-    found = proof(address.render_as_string(hide_password=False))
-    if found.problem is not None:
+    server = proof(address.render_as_string(hide_password=False))
+    if server.problem is not None:
         raise LedgerError(
-            f"The ledger's server {found.problem}",
+            f"The ledger's server {server.problem}",
             "Whoever answers in its place could say that a spent budget is whole",
-            found.remedy,
+            server.remedy,
         )
-    return found.options
+    return server.options
 
 
 def _state(error: sa.exc.DBAPIError) -> str:

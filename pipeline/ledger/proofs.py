@@ -39,8 +39,8 @@ def head_of(rows: Sequence[Row], found: Verification) -> Head:
     """
     if found.problems:
         raise refusals.broken(found)
-    paid = {row["charge_id"]: str(row["hash"]) for row in rows if row["kind"] == State.COMMITTED}
-    withdrawn = tuple(paid[row["charge_id"]] for row in rows if row["kind"] == WITHDRAWN)
+    hashes = {row["charge_id"]: str(row["hash"]) for row in rows if row["kind"] == State.COMMITTED}
+    withdrawn = tuple(hashes[row["charge_id"]] for row in rows if row["kind"] == WITHDRAWN)
     root = tree_hash([str(row["hash"]) for row in rows])
     return Head(found.entries, found.head, found.time, root, withdrawn)
 
@@ -84,12 +84,12 @@ class Proof:
             It is something else.
         """
         try:
-            found = json.loads(text)
-            path = tuple(found["path"])
-            kinds = [type(found["sequence"]) is int, isinstance(found["row_hash"], str)]
-            head = Head.from_json(json.dumps(found["head"]))
+            tree = json.loads(text)
+            path = tuple(tree["path"])
+            kinds = [type(tree["sequence"]) is int, isinstance(tree["row_hash"], str)]
+            head = Head.from_json(json.dumps(tree["head"]))
             if all(kinds) and all(isinstance(each, str) for each in path):
-                return cls(found["sequence"], found["row_hash"], path, head)
+                return cls(tree["sequence"], tree["row_hash"], path, head)
         except (KeyError, RecursionError, TypeError, ValueError):
             pass
         raise LedgerError(
@@ -114,13 +114,13 @@ def proof_of(rows: Sequence[Row], head: Head, release_id: str) -> Proof:
     LedgerError
         No charge of it was committed.
     """
-    paid = [row for row in rows if row["release_id"] == release_id and row["kind"] == State.COMMITTED]
-    if not paid:
+    commitments = [row for row in rows if row["release_id"] == release_id and row["kind"] == State.COMMITTED]
+    if not commitments:
         raise LedgerError(
             f"No charge of '{release_id}' was committed in this ledger",
             "A proof shows the entry that a release was paid with",
             "Run `blockveil ledger show` to see where it stands",
         )
-    sequence = int(paid[-1]["sequence"])
+    sequence = int(commitments[-1]["sequence"])
     leaves = [str(row["hash"]) for row in rows]
-    return Proof(sequence, str(paid[-1]["hash"]), inclusion_path(leaves, sequence - 1), head)
+    return Proof(sequence, str(commitments[-1]["hash"]), inclusion_path(leaves, sequence - 1), head)

@@ -44,9 +44,9 @@ def connect(path: Path) -> sqlite3.Connection:
         The file is no database, or may not be read.
     """
     for _ in range(_TRIES):
-        found = _through_journal(path) if _has_journal(path) else _copied(path)
-        if found is not None:
-            return found
+        connection = _through_journal(path) if _has_journal(path) else _copied(path)
+        if connection is not None:
+            return connection
         time.sleep(_PAUSE_SECONDS)
     raise StoreError(
         f'The ledger "{path.name}" cannot be read without write permission now',
@@ -102,9 +102,9 @@ def _opened(path: Path, how: str) -> sqlite3.Connection:
 def _state(path: Path) -> tuple[int, ...] | None:
     """What tells whether a file was written; None where that cannot be known, or a journal is beside it."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    if _has_journal(path) or 0 <= time.time() - found.st_mtime < _QUIET_SECONDS:
+    if _has_journal(path) or 0 <= time.time() - status.st_mtime < _QUIET_SECONDS:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

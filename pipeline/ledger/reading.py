@@ -48,7 +48,9 @@ class LedgerReader:
 
     def budget(self, dataset: str) -> BudgetStatus:
         """Budget of a name and what is left; LedgerError where there is none."""
-        return self._database.read(lambda found: lookups.require_budget(found, dataset, self._time(found)))
+        return self._database.read(
+            lambda connection: lookups.require_budget(connection, dataset, self._time(connection))
+        )
 
     def first(self) -> str:
         """Hash of the first entry, which is of this ledger and its copies alone; empty where there is none."""
@@ -61,8 +63,8 @@ class LedgerReader:
     def find(self, release_id: str) -> Charge | None:
         """Charge of a release that is not void, if there is one."""
         with self._database.reading() as connection:
-            known = lookups.active(connection, release_id)
-            return None if known is None else lookups.charge(connection, known, is_new=False)
+            reservation = lookups.active(connection, release_id)
+            return None if reservation is None else lookups.charge(connection, reservation, is_new=False)
 
     def nights(self, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
         """RESERVED entries of the nights that share a charge; see :func:`.shared_nights.nights`."""

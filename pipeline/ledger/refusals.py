@@ -14,9 +14,9 @@ from blockveil.pipeline.ledger.entries import Verification
 def conflict(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> ReleaseConflict:
     """Refusal of a release that exists with another specification."""
     lines = differences(old, new)
-    shown = "; ".join(lines[:6]) + ("; ..." if len(lines) > 6 else "")
+    summary = "; ".join(lines[:6]) + ("; ..." if len(lines) > 6 else "")
     return ReleaseConflict(
-        f"'{release_id}' exists with another specification ({shown})",
+        f"'{release_id}' exists with another specification ({summary})",
         "The same noise must never meet other data or another config, so a release is never redone differently",
         "Restore what changed to resume it, or release under another name or date (a new charge)",
         lines,
@@ -26,9 +26,9 @@ def conflict(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 def other_series(release_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> ReleaseConflict:
     """Refusal of a night that is planned otherwise than the nights whose charge it would share."""
     lines = differences(_common(old), _common(new)) or ["the version of a program or library"]
-    shown = "; ".join(lines[:6]) + ("; ..." if len(lines) > 6 else "")
+    summary = "; ".join(lines[:6]) + ("; ..." if len(lines) > 6 else "")
     return ReleaseConflict(
-        f"'{release_id}' shares its charge with this night and was planned otherwise ({shown})",
+        f"'{release_id}' shares its charge with this night and was planned otherwise ({summary})",
         "Nights that share a charge share one plan, to the last digit",
         "Restore what changed, or plan new nights under another continual.first (a new charge)",
         lines,

@@ -138,13 +138,13 @@ class Renewals:
         newest, erased, names, check = dict[str, Mapping[str, Any]](), set[str](), list[str](), None
         key_lost, lost_parts = 0, dict[str, str]()
         for sequence, text in connection.execute(_RENEWED).all():
-            said = json.loads(text)
-            if "key_loss" in said:
-                newest, key_lost, lost_parts = {}, sequence, said["key_loss"]["parts"]
-            newest |= said["digests"]
-            erased |= set(said["erased"])
-            names.append(said["renewal"])
-            check = said["check"]
+            payload = json.loads(text)
+            if "key_loss" in payload:
+                newest, key_lost, lost_parts = {}, sequence, payload["key_loss"]["parts"]
+            newest |= payload["digests"]
+            erased |= set(payload["erased"])
+            names.append(payload["renewal"])
+            check = payload["check"]
         if check is None and (first := connection.scalar(_FIRST_CHECK)) is not None:
             check = json.loads(first)["stored"]["check"]
         newest_charge = int(connection.scalar(_NEWEST) or 0)
@@ -158,8 +158,8 @@ class Renewals:
         """A digest of the records of a reservation as it is in use; None where it has none that can be compared."""
         if not self.is_comparable(reserved):
             return None
-        stated = reserved.payload.get("spec", {}).get("data", {}).get(name)
-        digest = self.newest.get(str(reserved.charge_id), {}).get(name, stated)
+        at_reservation = reserved.payload.get("spec", {}).get("data", {}).get(name)
+        digest = self.newest.get(str(reserved.charge_id), {}).get(name, at_reservation)
         return digest if isinstance(digest, str) else None
 
     def any_of(self, reserved: Entry) -> list[str]:

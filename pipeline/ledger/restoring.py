@@ -224,21 +224,21 @@ def state(connection: sa.Connection, said: Statement, now: str) -> tuple[Restore
     last = mark.last()
     if said.kind == ATTESTED and last is not None:
         raise refusals.has_mark() if _has(connection, last.seen) else refusals.older_copy(last.seen.sequence)
-    known = {} if last is None else mark.charges()
-    missing = _missing(connection, known.values()) if said.kind == RESTORED else []
+    of_mark = {} if last is None else mark.charges()
+    missing = _missing(connection, of_mark.values()) if said.kind == RESTORED else []
     if lookups.has_nonce(connection, said.nonce):
-        done = Restored(connection.scalar(_RESTORED) or 0, (), (), last is not None)
-        return done, Sight(mark, None, seen_since(connection, 0))
+        restoration = Restored(connection.scalar(_RESTORED) or 0, (), (), last is not None)
+        return restoration, Sight(mark, None, seen_since(connection, 0))
     newest = str(connection.scalar(_LAST_TIME) or "")
     payload: dict[str, object] = {**said.payload}
     if said.kind == RESTORED:
         payload = {"since": newest, **payload, "booked": len(missing)}
     row = append(connection, said.kind, "", payload, now, nonce=said.nonce)
-    given_back = _give_back(connection, known, now) if said.kind == RESTORED else ()
+    given_back = _give_back(connection, of_mark, now) if said.kind == RESTORED else ()
     for charge in missing:
         _book(connection, charge, now)
-    done = Restored(row.sequence, tuple(one.release_id for one in missing), given_back, last is not None, newest)
-    return done, Sight(mark, None, seen_since(connection, 0))
+    restoration = Restored(row.sequence, tuple(one.release_id for one in missing), given_back, last is not None, newest)
+    return restoration, Sight(mark, None, seen_since(connection, 0))
 
 
 def check_open(connection: sa.Connection, release_id: str, first: str, standing: Iterable[Entry]) -> None:
@@ -322,12 +322,12 @@ def _book(connection: sa.Connection, charge: Committed, now: str) -> None:
         (State.COMMITTED, {"key_check": charge.key_check}, NOTHING, None),
         (State.RELEASED, {"output_digest": LOST, "location": LOST}, NOTHING, None),
     ]
-    for kind, said, ticks, of_part in steps:
-        append(connection, kind, charge.budget, said, now, release_id, charge_id, ticks, part=of_part)
+    for kind, details, ticks, of_part in steps:
+        append(connection, kind, charge.budget, details, now, release_id, charge_id, ticks, part=of_part)
 
 
 def _committed(row: dict[str, str]) -> Committed:
-    said = json.loads(row.pop("said"))
+    payload = json.loads(row.pop("said"))
     one = Entry.of(row)
     spec = one.payload.get("spec")
     first = spec.get("continual", {}).get("first") if isinstance(spec, dict) else None
@@ -338,6 +338,6 @@ def _committed(row: dict[str, str]) -> Committed:
         one.dataset,
         one.part,
         one.ticks.not_negative(),
-        str(said["key_check"]),
+        str(payload["key_check"]),
         lost.get("first"),
     )

@@ -72,7 +72,7 @@ def _event(entry: Entry, charge: Entry | None, budget: Grant | None, producer: s
 
 
 def _privacy(entry: Entry, charge: Entry | None, budget: Grant | None, producer: str) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    facet: dict[str, Any] = {
         "_producer": producer,
         "_schemaURL": f"{_SPEC}/RunFacet",
         "ledgerEntry": entry.sequence,
@@ -80,13 +80,13 @@ def _privacy(entry: Entry, charge: Entry | None, budget: Grant | None, producer:
     }
     if charge is not None and budget is not None:
         epsilon = charge.ticks.epsilon(budget.cap.delta, budget.cap.accountant)
-        found |= {
+        facet |= {
             "epsilon": epsilon if math.isfinite(epsilon) else None,
             "delta": budget.cap.delta,
             "neighbours": budget.neighbours.value,
             "privacyUnit": budget.unit,
         }
-    return found
+    return facet
 
 
 def _is_date(text: str) -> bool:

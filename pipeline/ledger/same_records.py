@@ -85,8 +85,8 @@ def _of_records(connection: sa.Connection, renewals: Renewals, fingerprint: Any)
     """RESERVED entries of charges that are not void, of records with a fingerprint, newest first."""
     if not isinstance(fingerprint, str):
         return []
-    wanted = canonical_json({"fingerprint": fingerprint}).decode()[1:-1]
-    rows = list(connection.execute(_SAYING, {"text": plain_text(wanted)}).mappings())
+    pattern = canonical_json({"fingerprint": fingerprint}).decode()[1:-1]
+    rows = list(connection.execute(_SAYING, {"text": plain_text(pattern)}).mappings())
     renewed = renewals.charges_of(fingerprint)
     rows += connection.execute(_OF_CHARGES.where(entry.c.charge_id.in_(renewed))).mappings() if renewed else []
     entries = {str(row["charge_id"]): Entry.of(dict(row)) for row in rows}.values()

@@ -36,8 +36,10 @@ def nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) 
     ours = spec["calibration"]["continual"]["series"]
     owner = release_id.rpartition("/")[0] + "/"
     rows = connection.execute(_STANDING, {"owner": plain_text(owner)}).mappings()
-    found = [Entry.of(dict(row)) for row in rows]
-    same = [one for one in found if one.payload["spec"].get("continual", {}).get("first") == spec["continual"]["first"]]
+    entries = [Entry.of(dict(row)) for row in rows]
+    same = [
+        one for one in entries if one.payload["spec"].get("continual", {}).get("first") == spec["continual"]["first"]
+    ]
     for one in same:
         if one.payload["spec"]["calibration"]["continual"]["series"] != ours:
             raise refusals.other_series(str(one.release_id), one.payload["spec"], spec)
@@ -54,14 +56,14 @@ def night_number(one: Entry) -> int:
 
 def drawn_nights(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) -> list[DrawnNight]:
     """Nights of a release's series other than its own that were committed, by number."""
-    found = list[DrawnNight]()
+    drawings = list[DrawnNight]()
     for one in nights(connection, release_id, spec):
         state = lookups.find(connection, str(one.charge_id))[1]
         if one.release_id == release_id or state not in (State.COMMITTED, State.RELEASED):
             continue
         details = lookups.payload(connection, str(one.charge_id), state) if state is State.RELEASED else {}
-        found.append(DrawnNight(one, details))
-    return found
+        drawings.append(DrawnNight(one, details))
+    return drawings
 
 
 def check_turn(connection: sa.Connection, release_id: str, spec: Mapping[str, Any]) -> list[Entry]:
@@ -72,18 +74,18 @@ def check_turn(connection: sa.Connection, release_id: str, spec: Mapping[str, An
     LedgerError
         An earlier night was committed and is not released, a later date was drawn, or the number is taken.
     """
-    drawn = drawn_nights(connection, release_id, spec)
-    unfinished = next((one.reserved for one in drawn if not one.released), None)
+    drawings = drawn_nights(connection, release_id, spec)
+    unfinished = next((one.reserved for one in drawings if not one.released), None)
     if unfinished is not None:
         raise refusals.unfinished_night(str(unfinished.release_id))
     # Dates of one form, so that their order as text is their order in time.
-    later = next((one.reserved for one in drawn if str(one.reserved.release_id) > release_id), None)
+    later = next((one.reserved for one in drawings if str(one.reserved.release_id) > release_id), None)
     if later is not None:
         raise refusals.night_passed(str(later.release_id))
     # A number is used once, at the commit: drawn again under another key, its loss would be paid twice.
-    if int(spec["calibration"]["continual"]["night"]) != len(drawn) + 1:
+    if int(spec["calibration"]["continual"]["night"]) != len(drawings) + 1:
         raise refusals.another_night()
-    return [one.reserved for one in drawn]
+    return [one.reserved for one in drawings]
 
 
 def check_commit(connection: sa.Connection, reserved: Entry) -> None:
@@ -108,15 +110,15 @@ def paid_by(connection: sa.Connection, release_id: str, spec: Mapping[str, Any],
     LedgerError
         The night does not come after all others, another came in between, or the one that pays has not committed.
     """
-    found = nights(connection, release_id, spec)
+    series = nights(connection, release_id, spec)
     before = check_turn(connection, release_id, spec)
     if (before[-1].charge_id if before else None) != night.newest:
         raise refusals.another_night()
-    if not found:
+    if not series:
         return None
-    first = opening(found)
+    first = opening(series)
     if first is None or lookups.find(connection, str(first.charge_id))[1] is State.RESERVED:
-        raise refusals.not_opened(str((first or found[-1]).release_id))
+        raise refusals.not_opened(str((first or series[-1]).release_id))
     return str(first.charge_id)
 
 

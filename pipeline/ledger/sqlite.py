@@ -49,9 +49,9 @@ class SqliteDatabase(Database):
 
     def create_place(self) -> None:
         """Make the file where it is missing."""
-        left = next((ending for ending in JOURNALS if beside(self._path, ending).exists()), None)
-        if left is not None and not self.exists():
-            raise _orphaned(self._path.name, left)
+        journal = next((ending for ending in JOURNALS if beside(self._path, ending).exists()), None)
+        if journal is not None and not self.exists():
+            raise _orphaned(self._path.name, journal)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
             permissions.check(self._path, writing=True)

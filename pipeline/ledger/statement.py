@@ -140,23 +140,23 @@ def _states(entries: Iterable[Entry]) -> dict[str, str]:
         if entry.charge_id is not None:
             charges.setdefault(entry.charge_id, []).append(entry)
     return {
-        charge: WITHDRAWN if any(entry.kind == WITHDRAWN for entry in found) else state_of(found)
-        for charge, found in charges.items()
+        charge: WITHDRAWN if any(entry.kind == WITHDRAWN for entry in history) else state_of(history)
+        for charge, history in charges.items()
     }
 
 
 def _is_of(entry: Entry, release: str | None) -> bool:
     if release is None:
         return True
-    found = entry.release_id or ""
-    return found == release or found.startswith(f"{release}/")
+    name = entry.release_id or ""
+    return name == release or name.startswith(f"{release}/")
 
 
 def _line(entry: Entry, account: _Account, states: dict[str, str]) -> Line:
     sign, size = _signed(entry.ticks)
     cap, spent = account.cap, account.tally.total.ticks
     cost = None if cap is None or size == NOTHING else _epsilon(size, cap)
-    left = None if cap is None else cap.remaining_epsilon(spent)
+    remainder = None if cap is None else cap.remaining_epsilon(spent)
     state = states.get(str(entry.charge_id), "")
     return Line(
         sequence=entry.sequence,
@@ -169,7 +169,7 @@ def _line(entry: Entry, account: _Account, states: dict[str, str]) -> Line:
         failure=sign * size.failure_probability if size.failure else 0.0,
         cost=None if cost is None else sign * cost,
         spent=None if cap is None else _epsilon(spent, cap),
-        left=left,
+        left=remainder,
         cost_share=None if cap is None or size == NOTHING else sign * cap.used(size, spent),
         spent_share=None if cap is None else cap.used(spent),
         guess=None if cap is None else with_ticks(spent, cap.accountant),

@@ -79,11 +79,11 @@ class Sums:
             if all(sign >= 0 and not any(isinstance(one, float) for one in sums) for _, sign, _, *sums in rows):
                 return [(Part.read(part), _ticks(sums), int(count)) for part, _, count, *sums in rows]
         rows = connection.execute(self.halves, values).all()
-        found = []
+        totals = []
         for part, count, *halves in rows:
             sizes = (int(high) * _HALF + int(low) for high, low in zip(halves[::2], halves[1::2], strict=True))
-            found.append((Part.read(part), _ticks(sizes), int(count)))
-        return found
+            totals.append((Part.read(part), _ticks(sizes), int(count)))
+        return totals
 
 
 def _by_part(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:

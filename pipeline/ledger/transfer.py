@@ -24,9 +24,9 @@ _LONGEST_LINE = 2**28
 
 def write_rows(rows: Sequence[Mapping[str, Any]], form: Form, stream: TextIO) -> int:
     """Write rows; returns how many rows, or events, were written."""
-    shown = [dict(row) for row in rows] if form == "jsonl" else run_events([Entry.of(dict(row)) for row in rows])
-    stream.writelines(canonical_json(line).decode() + "\n" for line in shown)
-    return len(shown)
+    lines = [dict(row) for row in rows] if form == "jsonl" else run_events([Entry.of(dict(row)) for row in rows])
+    stream.writelines(canonical_json(line).decode() + "\n" for line in lines)
+    return len(lines)
 
 
 def read_rows(stream: TextIO) -> list[dict[str, Any]]:
@@ -59,16 +59,16 @@ def _parsed(stream: TextIO) -> Iterator[dict[str, Any] | None]:
 
 def _row(line: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        tree = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return _checked(found) if isinstance(found, dict) else None
+    return _checked(tree) if isinstance(tree, dict) else None
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any] | None:
     """The row, or None where a column is unknown, missing or of another type."""
-    known = row.keys() == _COLUMNS.keys()
-    return row if known and all(_is_of(column, row[name]) for name, column in _COLUMNS.items()) else None
+    complete = row.keys() == _COLUMNS.keys()
+    return row if complete and all(_is_of(column, row[name]) for name, column in _COLUMNS.items()) else None
 
 
 def _is_of(column: sa.Column[Any], value: Any) -> bool:

@@ -48,7 +48,7 @@ def verify_chain(rows: Iterable[Row], expected_head: str | Head | None) -> Verif
     losses: list[str] = []
     approvals: list[Approved] = []
     previous, count, time = GENESIS, 0, ""
-    replay, wanted = _Replay(), _Wanted(expected_head)
+    replay, expectation = _Replay(), _Wanted(expected_head)
     for row in rows:
         count += 1
         if row["sequence"] != count:
@@ -61,8 +61,8 @@ def verify_chain(rows: Iterable[Row], expected_head: str | Head | None) -> Verif
         losses += _loss(row)
         approvals += approved.signed_in(row, replay.first)
         previous, time = str(row["hash"]), str(row["time"])
-        wanted.see(count, previous)
-    return Verification(problems + wanted.problems(), previous, count, time, tuple(losses), tuple(approvals))
+        expectation.see(count, previous)
+    return Verification(problems + expectation.problems(), previous, count, time, tuple(losses), tuple(approvals))
 
 
 def _loss(row: Row) -> list[str]:
@@ -117,27 +117,27 @@ class _Replay:
     def problems(self, row: Row) -> list[str]:
         """What is wrong with the next row, beside its hash."""
         kind, ticks = str(row["kind"]), {name: row[name] or 0 for name in _TICKS}
-        found = [] if self._closed is (kind == "OPENED") else [f"{kind} may not follow here"]
+        faults = [] if self._closed is (kind == "OPENED") else [f"{kind} may not follow here"]
         self.first = self.first or str(row["hash"])
         unapproved = approved.problem(row, self.first)
-        found += [] if unapproved is None else [unapproved]
-        found += [] if _has_its_part(row) else ["names a part of the records that it cannot be of"]
+        faults += [] if unapproved is None else [unapproved]
+        faults += [] if _has_its_part(row) else ["names a part of the records that it cannot be of"]
         self._closed = kind == "CLOSED"
         if kind in _OF_NO_CHARGE:
-            return found + ([f"a {_OF_NO_CHARGE[kind]} charges something"] if any(ticks.values()) else [])
+            return faults + ([f"a {_OF_NO_CHARGE[kind]} charges something"] if any(ticks.values()) else [])
         charge, release = str(row["charge_id"]), str(row["release_id"])
-        found += [] if kind in _AFTER.get(self._states.get(charge), ()) else [f"{kind} may not follow for this charge"]
+        faults += [] if kind in _AFTER.get(self._states.get(charge), ()) else [f"{kind} may not follow for this charge"]
         self._states[charge] = kind
         reserved = self._reserved.setdefault(charge, row)
         if (reserved["dataset"], reserved["release_id"]) != (row["dataset"], row["release_id"]):
-            found.append("names another release than the charge was reserved for")
+            faults.append("names another release than the charge was reserved for")
         if not _fits(kind, ticks, reserved):
-            found.append("charges or gives back what it may not")
+            faults.append("charges or gives back what it may not")
         if kind == State.RESERVED and self._active.setdefault(release, charge) != charge:
-            found.append("the release has another charge that was not given back")
+            faults.append("the release has another charge that was not given back")
         if kind == State.VOID and self._active.get(release) == charge:
             del self._active[release]
-        return found
+        return faults
 
 
 def _has_its_part(row: Row) -> bool:

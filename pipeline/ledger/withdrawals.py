@@ -29,12 +29,12 @@ def withdrawn(connection: sa.Connection, release_id: str, reason: str, now: str)
         The release is not RELEASED.
     """
     reserved = lookups.active(connection, release_id)
-    found = None if reserved is None else lookups.charge(connection, reserved, is_new=False)
-    if reserved is None or found is None or found.state is not State.RELEASED:
-        raise refusals.not_released(release_id, None if found is None else found.state)
-    if found.withdrawn is not None:
-        return found
-    append(connection, WITHDRAWN, reserved.dataset, {"reason": reason}, now, release_id, found.charge_id)
+    charge = None if reserved is None else lookups.charge(connection, reserved, is_new=False)
+    if reserved is None or charge is None or charge.state is not State.RELEASED:
+        raise refusals.not_released(release_id, None if charge is None else charge.state)
+    if charge.withdrawn is not None:
+        return charge
+    append(connection, WITHDRAWN, reserved.dataset, {"reason": reason}, now, release_id, charge.charge_id)
     return lookups.charge(connection, reserved, is_new=False)
 
 
@@ -46,7 +46,7 @@ def not_withdrawn(connection: sa.Connection, reserved: Entry, *, is_new: bool) -
     LedgerError
         The release was withdrawn.
     """
-    found = lookups.charge(connection, reserved, is_new=is_new)
-    if found.withdrawn is not None:
-        raise refusals.withdrawn(found.release_id, found.withdrawn)
-    return found
+    charge = lookups.charge(connection, reserved, is_new=is_new)
+    if charge.withdrawn is not None:
+        raise refusals.withdrawn(charge.release_id, charge.withdrawn)
+    return charge
