@@ -73,10 +73,10 @@ def as_begun(plan: Plan, ledger: Ledger) -> Plan:
     LedgerError, StoreError
         As :func:`plan_begun`.
     """
-    begun = begun_of(ledger, plan.loaded, plan.release_id, plan.begun)
-    if begun == (plan.begun or Begun()):
+    state = begun_of(ledger, plan.loaded, plan.release_id, plan.begun)
+    if state == (plan.begun or Begun()):
         return plan
-    return make_plan(plan.loaded, plan.logical_date, begun)
+    return make_plan(plan.loaded, plan.logical_date, state)
 
 
 def begun_of(ledger: Ledger, loaded: LoadedConfig, release_id: str, known: Begun | None = None) -> Begun:
@@ -102,14 +102,14 @@ def begun_of(ledger: Ledger, loaded: LoadedConfig, release_id: str, known: Begun
     if section is None:
         own = reserved_entries(ledger, account, release_id)
         if own:
-            stated = _spec(own[-1]).get("calibration", {}).get("learning", {}).get("earlier")
-            return Begun(charged=True, earlier=None if stated is None else EarlierShape.of(stated))
+            earlier = _spec(own[-1]).get("calibration", {}).get("learning", {}).get("earlier")
+            return Begun(charged=True, earlier=None if earlier is None else EarlierShape.of(earlier))
         stands = known is not None and not (known.earlier and is_withdrawn(ledger, known.earlier.release_id))
         return Begun(earlier=known.earlier if known and stands else earlier_shape(loaded, ledger, release_id))
     owner, first = release_id.rpartition("/")[0], section.first.isoformat()
-    found = reserved_entries(ledger, account)
-    series = [entry for entry in found if _owner(entry) == owner and _first(entry) == first]
-    own = [entry for entry in found if entry.release_id == release_id]
+    reservations = reserved_entries(ledger, account)
+    series = [entry for entry in reservations if _owner(entry) == owner and _first(entry) == first]
+    own = [entry for entry in reservations if entry.release_id == release_id]
     # Whichever date runs first is the first night.
     night = _night(ledger, account, series, release_id) if series else 1
     return Begun(night, charged=bool(own))
@@ -120,8 +120,8 @@ def _night(ledger: Ledger, account: str, series: list[Entry], release_id: str) -
     own = next((entry for entry in series if entry.release_id == release_id), None)
     if own is not None:
         return int(_spec(own)["calibration"]["continual"]["night"])
-    drawn = {entry.charge_id for entry in ledger.history(dataset=account) if entry.kind == State.COMMITTED}
-    return 1 + sum(entry.charge_id in drawn for entry in series)
+    commitments = {entry.charge_id for entry in ledger.history(dataset=account) if entry.kind == State.COMMITTED}
+    return 1 + sum(entry.charge_id in commitments for entry in series)
 
 
 def reserved_entries(ledger: Ledger, account: str, release_id: str | None = None) -> list[Entry]:
@@ -143,8 +143,8 @@ def reserved_entries(ledger: Ledger, account: str, release_id: str | None = None
     """
     entries = ledger.history(dataset=account, release_id=release_id) if ledger.exists() else []
     void = {entry.charge_id for entry in entries if entry.kind == State.VOID}
-    kept = (entry for entry in entries if entry.kind == State.RESERVED and entry.charge_id not in void)
-    return [entry for entry in kept if entry.release_id is not None and not is_lost(entry)]
+    valid = (entry for entry in entries if entry.kind == State.RESERVED and entry.charge_id not in void)
+    return [entry for entry in valid if entry.release_id is not None and not is_lost(entry)]
 
 
 def _owner(entry: Entry) -> str:
@@ -152,10 +152,10 @@ def _owner(entry: Entry) -> str:
 
 
 def _first(entry: Entry) -> str | None:
-    found: str | None = _spec(entry).get("continual", {}).get("first")
-    return found
+    first: str | None = _spec(entry).get("continual", {}).get("first")
+    return first
 
 
 def _spec(entry: Entry) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = entry.payload["spec"]
-    return found
+    spec: Mapping[str, Any] = entry.payload["spec"]
+    return spec

@@ -40,8 +40,8 @@ def price(plan: Plan, ledger: Ledger) -> Price | None:
     status = granted(plan, ledger)
     if status is None:
         return None
-    paid = _is_paid(plan, ledger)
-    return price_of(plan, status, paid)
+    is_charged = _is_paid(plan, ledger)
+    return price_of(plan, status, is_charged)
 
 
 def _is_paid(plan: Plan, ledger: Ledger) -> bool:

@@ -71,9 +71,9 @@ class Designed:
         privacy = self.resolved.config.privacy
         stages = self.learning or self.stage_after
         loss = self.answer.design.loss if stages is None else stages.loss
-        found = charge_of_a_unit(loss, self.resolved.guarantee, privacy)
-        check_share(privacy, found)
-        return found
+        unit_loss = charge_of_a_unit(loss, self.resolved.guarantee, privacy)
+        check_share(privacy, unit_loss)
+        return unit_loss
 
 
 def design(ways: Iterable[Resolved]) -> Designed:
@@ -86,7 +86,7 @@ def design(ways: Iterable[Resolved]) -> Designed:
     ValueError
         The guarantee cannot be met, or the mechanism does not answer the question.
     """
-    return next(found for found in map(_designed, ways) if found.has_its_bits)
+    return next(candidate for candidate in map(_designed, ways) if candidate.has_its_bits)
 
 
 def _shared(asked: Resolved, found: Design) -> None:

@@ -67,14 +67,14 @@ class EarlierShape:
     @property
     def arrays(self) -> tuple[Vector, Vector, Vector, Vector]:
         """The same by kind, shape (d,) each."""
-        mean, variance, noise, taken = np.array(self.features, dtype=np.float64).T
-        return mean, variance, noise, taken
+        mean, variance, noise, clipped_variance = np.array(self.features, dtype=np.float64).T
+        return mean, variance, noise, clipped_variance
 
     @property
     def shortened(self) -> Vector:
         """Share of each variance that shortening is expected to have taken, shape (d,)."""
-        _, variance, noise, taken = self.arrays
-        share: Vector = taken / np.maximum(variance, 2.0 * noise)
+        _, variance, noise, clipped_variance = self.arrays
+        share: Vector = clipped_variance / np.maximum(variance, 2.0 * noise)
         return share
 
 
@@ -100,27 +100,27 @@ def earlier_shape(loaded: LoadedConfig, ledger: Ledger, release_id: str) -> Earl
     shape = next(iter(loaded.config.query.geometries.values()), None)
     if not isinstance(shape, BoxGeometry) or shape.learn in (None, "mean") or not ledger.exists():
         return None
-    known = _newest(ledger, loaded, release_id)
-    if known is None:
+    newest = _newest(ledger, loaded, release_id)
+    if newest is None:
         return None
-    earlier_id, digest = known
+    earlier_id, digest = newest
     try:
-        stated, arrays = _read(loaded.output_root / f"{earlier_id}.json")
+        attributes, arrays = _read(loaded.output_root / f"{earlier_id}.json")
     except StoreError as error:
         if error.passes:
             raise
         return None  # it was pruned, or is damaged: a pilot costs little
-    learned = stated.get("learned", {})
-    same = stated["output_digest"] == digest and stated["release_id"] == earlier_id
+    learned = attributes.get("learned", {})
+    same = attributes["output_digest"] == digest and attributes["release_id"] == earlier_id
     if not same or learned.get("domain") != "ellipsoid" or learned["declared_geometry"] != shape.stated():
         return None
     if learned["clipped_squared_length_share"] > MOST_LOST:
         return None
-    mean, taken = (np.asarray(arrays[name][...], np.float64) for name in ("mean", "clipped_variance"))
+    mean, clipped_variance = (np.asarray(arrays[name][...], np.float64) for name in ("mean", "clipped_variance"))
     variances, both = (diagonal_of(arrays[f"covariance{error}"]) for error in ("", "_standard_deviation"))
     # Stated errors hold what shortening is expected to take; they are to follow the noise.
-    noise = np.maximum(np.sqrt(np.maximum(both**2 - taken**2, 0.0)), _LEAST_NOISE * taken)
-    numbers = zip(mean.tolist(), variances.tolist(), noise.tolist(), taken.tolist(), strict=True)
+    noise = np.maximum(np.sqrt(np.maximum(both**2 - clipped_variance**2, 0.0)), _LEAST_NOISE * clipped_variance)
+    numbers = zip(mean.tolist(), variances.tolist(), noise.tolist(), clipped_variance.tolist(), strict=True)
     return EarlierShape(earlier_id, digest, tuple(numbers))
 
 

@@ -76,12 +76,12 @@ class Effort:
 
         A larger chunk, which is decoded as a whole for any part of it, is read in equal parts.
         """
-        wanted = self.config.compute.block_rows or max(1, CHUNK_BYTES // (8 * len(self.config.query.columns)))
-        if stored_rows <= wanted:
-            return wanted // stored_rows * stored_rows
+        target_rows = self.config.compute.block_rows or max(1, CHUNK_BYTES // (8 * len(self.config.query.columns)))
+        if stored_rows <= target_rows:
+            return target_rows // stored_rows * stored_rows
         if self.config.compute.block_rows:
-            return wanted
-        return -(-stored_rows // (1 if stored_rows <= _LARGEST_CHUNK * wanted else -(-stored_rows // wanted)))
+            return target_rows
+        return -(-stored_rows // (1 if stored_rows <= _LARGEST_CHUNK * target_rows else -(-stored_rows // target_rows)))
 
     @cached_property
     def here(self) -> int | None:

@@ -104,8 +104,8 @@ def excess_noise(plan: Plan) -> ExcessNoise | None:
 
 def advised(plan: Plan) -> ExcessNoise | None:
     """The same with what would change it, for which other plans are made."""
-    found = excess_noise(plan)
-    return None if found is None else replace(found, advice=tuple(_advice(plan, found.largest)))
+    excess = excess_noise(plan)
+    return None if excess is None else replace(excess, advice=tuple(_advice(plan, excess.largest)))
 
 
 def _ratio(plan: Plan) -> tuple[float, float]:
@@ -114,17 +114,17 @@ def _ratio(plan: Plan) -> tuple[float, float]:
 
 def _advice(plan: Plan, largest: float) -> Iterator[Advice]:
     rows = plan.config.query.rows_at_most
-    found = _enough(plan, with_rows, rows * largest, upwards=True, step=1.0)
-    if found is not None:
-        yield Advice("query.rows_at_most", int(found))
+    setting = _enough(plan, with_rows, rows * largest, upwards=True, step=1.0)
+    if setting is not None:
+        yield Advice("query.rows_at_most", int(setting))
     if plan.config.privacy.share is None:
-        found = _enough(plan, with_epsilon, _epsilon(plan, largest), upwards=True)
-        if found is not None:
-            yield Advice("privacy.epsilon", found)
+        setting = _enough(plan, with_epsilon, _epsilon(plan, largest), upwards=True)
+        if setting is not None:
+            yield Advice("privacy.epsilon", setting)
     norm = _first_norm(plan, largest)
-    found = None if norm is None else _enough(plan, with_norm, norm, upwards=False)
-    if found is not None:
-        yield Advice("query.geometry.norm_at_most", found)
+    setting = None if norm is None else _enough(plan, with_norm, norm, upwards=False)
+    if setting is not None:
+        yield Advice("query.geometry.norm_at_most", setting)
 
 
 def _enough(
@@ -150,19 +150,19 @@ def _enough(
     step
         The least by which values differ.
     """
-    found = None
+    best = None
     for _ in range(_TRIES):
         value = _rounded(guess, upwards, step)
-        if value == found:
+        if value == best:
             break
         ratio = _planned(plan, change, value)
-        if ratio is None or ratio <= 0.0 or (ratio > 1.0 and found is not None):
+        if ratio is None or ratio <= 0.0 or (ratio > 1.0 and best is not None):
             break
-        found = value if ratio <= 1.0 else None
+        best = value if ratio <= 1.0 else None
         # Noise is in proportion to 1 / rows, about to 1 / epsilon, and to a power of a norm.
         more = 1.001 if ratio > 1.0 else 1.0
         guess = value * ratio * more if upwards else value / _by_norm(plan, ratio) / more
-    return found
+    return best
 
 
 def _planned(plan: Plan, change: Callable[[LoadedConfig, float], LoadedConfig], value: float) -> float | None:
@@ -210,8 +210,8 @@ def with_section(loaded: LoadedConfig, section: str, update: dict[str, Any]) -> 
 
 def _epsilon(plan: Plan, largest: float) -> float:
     """Epsilon of a loss that is larger by a factor."""
-    found = gaussian_epsilon(plan.charge.mu * largest, plan.guarantee.delta) if plan.charge.mu else math.inf
-    return found if math.isfinite(found) else plan.guarantee.epsilon * largest
+    epsilon = gaussian_epsilon(plan.charge.mu * largest, plan.guarantee.delta) if plan.charge.mu else math.inf
+    return epsilon if math.isfinite(epsilon) else plan.guarantee.epsilon * largest
 
 
 def _first_norm(plan: Plan, largest: float) -> float | None:

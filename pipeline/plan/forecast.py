@@ -168,9 +168,9 @@ def forecast(
     nights = _nights(cap, budget.spent, losses)
     first = _first_date(plans, history, today, cadence)
     rate = _rate(cap, history, today, cadence)
-    left = max(0.0, 1.0 - cap.used(budget.spent))
-    ahead = None if rate <= 0 else math.ceil(left / rate * cadence.unit_days)
-    found = Forecast(
+    remainder = max(0.0, 1.0 - cap.used(budget.spent))
+    ahead = None if rate <= 0 else math.ceil(remainder / rate * cadence.unit_days)
+    outlook = Forecast(
         dataset=budget.dataset,
         epsilon=budget.epsilon,
         delta=budget.delta,
@@ -196,7 +196,7 @@ def forecast(
             for part in budget.periods
         ),
     )
-    return found if until is None else _until(found, budget, plans)
+    return outlook if until is None else _until(outlook, budget, plans)
 
 
 def _require_nights_that_add_up(plans: Sequence[Plan]) -> None:
@@ -224,14 +224,14 @@ def cadence_of_all(plans: Sequence[Plan]) -> Cadence:
     ConfigError
         The schedule has different days for them.
     """
-    found = [cadence_of(plan.loaded) for plan in plans]
-    if any((each.calendar, each.zone) != (found[0].calendar, found[0].zone) for each in found):
+    cadences = [cadence_of(plan.loaded) for plan in plans]
+    if any((each.calendar, each.zone) != (cadences[0].calendar, cadences[0].zone) for each in cadences):
         raise ConfigError(
             "These configs are scheduled on different days",
             "A forecast is for nights that have the same releases",
             "Forecast with the configs of one schedule, or give the days from one night to the next with --every",
         )
-    return found[0]
+    return cadences[0]
 
 
 def _first_date(plans: Sequence[Plan], history: Sequence[Entry], today: date, cadence: Cadence) -> date:

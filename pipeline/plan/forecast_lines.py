@@ -40,7 +40,7 @@ def _advice(ahead: Forecast) -> str:
     if ahead.noise_factor == 1.0:
         return f"{nights} {'fits as it is' if one else 'fit as they are'}"
     pairs = zip(ahead.costs, ahead.epsilons, strict=True)
-    written = ", ".join(f"{cost.release} {epsilon:g}" for cost, epsilon in pairs)
+    epsilons = ", ".join(f"{cost.release} {epsilon:g}" for cost, epsilon in pairs)
     return (
-        f"{nights} {'fits' if one else 'fit'} with {ahead.noise_factor:.4g} times the noise: privacy.epsilon {written}"
+        f"{nights} {'fits' if one else 'fit'} with {ahead.noise_factor:.4g} times the noise: privacy.epsilon {epsilons}"
     )

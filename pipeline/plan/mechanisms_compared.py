@@ -21,9 +21,9 @@ def comparison_text(compared: Sequence[Candidate]) -> str:
     """Expected error of each mechanism over that of the best."""
     best = compared[0].error or 1.0
     named = zip(names_apart([asdict(row) for row in compared]), compared, strict=True)
-    shown = [f"{name} {row.error / best:.4g}" for name, row in named if row.error is not None]
+    ratios = [f"{name} {row.error / best:.4g}" for name, row in named if row.error is not None]
     left_out = sorted({row.mechanism for row in compared if row.error is None})
-    return ", ".join(shown) + (f"; not applicable: {', '.join(left_out)}" if left_out else "")
+    return ", ".join(ratios) + (f"; not applicable: {', '.join(left_out)}" if left_out else "")
 
 
 def bound_sentence(error: float, least: float, beside: str = "") -> str:
@@ -85,14 +85,14 @@ def names_apart(compared: Sequence[dict[str, Any]]) -> list[str]:
     -------
     One name for each row, all of them different.
     """
-    found = [_apart(row, [other for other in compared if other["mechanism"] == row["mechanism"]]) for row in compared]
-    counts = Counter(found)
-    seen: Counter[str] = Counter()
-    for i, name in enumerate(found):
+    names = [_apart(row, [other for other in compared if other["mechanism"] == row["mechanism"]]) for row in compared]
+    counts = Counter(names)
+    occurrences: Counter[str] = Counter()
+    for i, name in enumerate(names):
         if counts[name] > 1:
-            seen[name] += 1
-            found[i] = f"{name}, choice {seen[name]}"
-    return found
+            occurrences[name] += 1
+            names[i] = f"{name}, choice {occurrences[name]}"
+    return names
 
 
 def _apart(row: dict[str, Any], namesakes: Sequence[dict[str, Any]]) -> str:
@@ -113,6 +113,6 @@ def _why_not(row: Mapping[str, Any], best: float | None) -> str:
         return f"refused: {row['reason']}"
     if row["error"] == best:
         return "the same error; the first is chosen"
-    known = declared(str(row["mechanism"]))
-    loose = known is not None and known.entry.status is Status.PROVEN_LOOSE
+    mechanism = declared(str(row["mechanism"]))
+    loose = mechanism is not None and mechanism.entry.status is Status.PROVEN_LOOSE
     return "larger error: its published calibration is loose" if loose else "larger error"

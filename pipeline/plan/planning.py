@@ -180,12 +180,12 @@ class Plan:
         learning = self.designed.learning
         if learning is None:
             raise RuntimeError("only a night that learns has a last stage")
-        asked, answer = self.designed.resolved, self.answer
+        resolved, answer = self.designed.resolved, self.answer
         if learned.semi_axes is not None:
             ellipsoid = learned.centre, learned.semi_axes, learned.shortening
             config, answer = learning.in_ellipsoid(self.loaded, *ellipsoid)
-            asked = replace(asked, config=config, question=answer.question)
-        designed = replace(self.designed, resolved=asked, answer=answer, learning=None)
+            resolved = replace(resolved, config=config, question=answer.question)
+        designed = replace(self.designed, resolved=resolved, answer=answer, learning=None)
         return replace(self, designed=designed, learned=learned)
 
     @cached_property
@@ -276,8 +276,8 @@ def make_plan(
         charge; the message says what to change.
     """
     try:
-        known = Begun() if begun is None else begun
-        designed = design(resolve(loaded, logical_date, known.night, known.earlier))
+        state = Begun() if begun is None else begun
+        designed = design(resolve(loaded, logical_date, state.night, state.earlier))
         charge = designed.charge
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None

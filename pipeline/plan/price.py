@@ -71,8 +71,8 @@ def price_of(plan: Plan, budget: BudgetStatus, paid: bool = False) -> Price:
         Whether it costs nothing more: what is spent holds its charge already.
     """
     charge, part = plan.charge, plan.new_part
-    taken = budget.taken_by(charge, part)
+    usage = budget.taken_by(charge, part)
     lines = balance(budget)
-    adds = not paid and taken.nights > 0
-    lines += [] if plan.charge_of_a_night is None else [nights_left(taken, part)]
-    return Price(budget, adds, taken.share, taken.epsilon, Together.of(budget, charge if adds else None, part), lines)
+    adds = not paid and usage.nights > 0
+    lines += [] if plan.charge_of_a_night is None else [nights_left(usage, part)]
+    return Price(budget, adds, usage.share, usage.epsilon, Together.of(budget, charge if adds else None, part), lines)

@@ -12,10 +12,10 @@ from blockveil.pipeline.plan.price import Price
 def sentence(plan: Plan, part: Part | None = None) -> str:
     """Return the guarantee in one sentence; in another one, which part of the records it is of."""
     change = "adding or removing" if plan.neighbours is Neighbours.ADD_REMOVE else "replacing"
-    drawn = "this release" if plan.series is None else f"all {plan.series.nights} nights of this release together"
+    scope = "this release" if plan.series is None else f"all {plan.series.nights} nights of this release together"
     return (
         f"Whatever an attacker knows already, {change} {plan.config.privacy.unit} multiplies the probability of "
-        f"any conclusion drawn from {drawn} by at most e^{plan.guarantee.epsilon:g} and adds at most "
+        f"any conclusion drawn from {scope} by at most e^{plan.guarantee.epsilon:g} and adds at most "
         f"{plan.guarantee.delta:g} to it.{_part_sentence(plan, part)}"
     )
 

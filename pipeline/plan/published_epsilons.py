@@ -69,8 +69,8 @@ DEPLOYMENTS = (
 def nearest(epsilon: float) -> str:
     """One sentence with the published epsilons that are nearest, below and above."""
     published = ((each, deployment) for deployment in DEPLOYMENTS for each in deployment.epsilons)
-    known = sorted(published, key=lambda pair: pair[0])
-    below = [pair for pair in known if pair[0] <= epsilon][-1:]
-    above = [pair for pair in known if pair[0] > epsilon][:1]
-    neighbours = ", and ".join(f"{each:g} by {found.name} ({found.unit})" for each, found in (*below, *above))
+    by_epsilon = sorted(published, key=lambda pair: pair[0])
+    below = [pair for pair in by_epsilon if pair[0] <= epsilon][-1:]
+    above = [pair for pair in by_epsilon if pair[0] > epsilon][:1]
+    neighbours = ", and ".join(f"{each:g} by {case.name} ({case.unit})" for each, case in (*below, *above))
     return f"published nearest to epsilon {epsilon:g}: {neighbours}; of other data, units and adversaries"

@@ -78,6 +78,6 @@ def resolve(
     privacy, night = loaded.config.privacy, SharedNight.of(loaded.config.continual, logical_date, number)
     guarantee = guarantee_of(privacy)
     of_a_row = guarantee_of_a_row(guarantee, privacy)
-    for made, settled in by_bits(loaded):
-        mechanism = mechanism_of(made.config)
-        yield Resolved(loaded, made.config, ask(made), mechanism, guarantee, of_a_row, night, settled, earlier)
+    for variant, settled in by_bits(loaded):
+        mechanism = mechanism_of(variant.config)
+        yield Resolved(loaded, variant.config, ask(variant), mechanism, guarantee, of_a_row, night, settled, earlier)

@@ -126,13 +126,13 @@ class Rounded:
     def warning(self) -> str | None:
         """Both, where one of them is worth a warning; with what would end it."""
         matters = self.worst.largest >= 1.0 and not self.chosen
-        said = [line for line in (self.usual, self.unusual if matters else None) if line is not None]
-        if not said:
+        sentences = [line for line in (self.usual, self.unusual if matters else None) if line is not None]
+        if not sentences:
             return None
         remedy = "lower rows_at_most, or declare a box without norm_at_most"
         if self.by_content is not None:
             remedy = "declare the step of columns of codes and integers, more quantisation_bits, or duplicates_at_most"
-        return f"Records are rounded {'; '.join(said)}. To end this, {remedy}"
+        return f"Records are rounded {'; '.join(sentences)}. To end this, {remedy}"
 
 
 def rounded(answer: Answer) -> Rounded | None:
@@ -154,8 +154,8 @@ def rounded(answer: Answer) -> Rounded | None:
 
 def _sums(answer: Answer) -> RoundedSums | None:
     """What an answer sums; None of an answer that is no sum, or has no noise that is added."""
-    found: RoundedSums | None = getattr(answer.question, "sums", None)
-    return None if answer.design.additive is None else found
+    sums: RoundedSums | None = getattr(answer.question, "sums", None)
+    return None if answer.design.additive is None else sums
 
 
 def _worst(noise: Any, lead: int, rounded_at: Any, value: float, rows: int, *, products: bool) -> Shares:
@@ -170,10 +170,10 @@ def _worst(noise: Any, lead: int, rounded_at: Any, value: float, rows: int, *, p
 
 
 def _by_content(noise: Any, lead: int, error: RoundingError) -> Shares:
-    found = error.deviations()
-    down = lead if found.shape[0] > 1 else 0
-    entry = float(np.max(found[down:, lead:] / noise[down:, lead:]))
-    return Shares(entry, float(np.max(found[0, lead:] / noise[0, lead:])) if down else None)
+    deviations = error.deviations()
+    down = lead if deviations.shape[0] > 1 else 0
+    entry = float(np.max(deviations[down:, lead:] / noise[down:, lead:]))
+    return Shares(entry, float(np.max(deviations[0, lead:] / noise[0, lead:])) if down else None)
 
 
 def _largest_error(clip: Quantiser) -> float:
@@ -195,25 +195,25 @@ def facts(answer: Answer) -> dict[str, Any]:
     r, of outer products ``by_row`` and ``by_column``, a number where all of them are the same; K is ``largest_integer``
     of the mechanism.
     """
-    found, sums = rounded(answer), _sums(answer)
-    if found is None or sums is None:
+    rounding, sums = rounded(answer), _sums(answer)
+    if rounding is None or sums is None:
         return {}
-    said = {"rounding": found.usual, "rounding_of_equal_records": found.unusual}
-    stated = {name: line for name, line in said.items() if line is not None}
+    sentences = {"rounding": rounding.usual, "rounding_of_equal_records": rounding.unusual}
+    statements = {name: line for name, line in sentences.items() if line is not None}
     error, side = sums.error, sums.sides[0]
     if error is None or side is None:
-        return stated
+        return statements
     common = {
         "records": sums.records,
-        "duplicates_at_most": found.alike,
+        "duplicates_at_most": rounding.alike,
         "tilt": side.tilt,
         "second_order": error.second_order,
     }
-    if found.apart:
+    if rounding.apart:
         own = {"by_row": _short(error.rows), "by_column": _short(error.columns)}
     else:
         own = {"by_coordinate": _short(error.columns[sums.lead :])}
-    return stated | {"rounding_error": common | own}
+    return statements | {"rounding_error": common | own}
 
 
 def _short(values: NDArray[np.float64]) -> float | list[float]:
@@ -223,10 +223,10 @@ def _short(values: NDArray[np.float64]) -> float | list[float]:
 
 def lines(answer: Answer) -> list[tuple[str, str]]:
     """Lines of a plan, for a person."""
-    found = rounded(answer)
-    if found is None:
+    rounding = rounded(answer)
+    if rounding is None:
         return []
-    pairs = (("Rounding", found.usual), ("Rounding of equal records", found.unusual))
+    pairs = (("Rounding", rounding.usual), ("Rounding of equal records", rounding.unusual))
     return [(name, line) for name, line in pairs if line is not None]
 
 
@@ -265,12 +265,12 @@ def enough(answer: Answer) -> bool:
     To nearest, where no standard error tells of it, its largest error must be. Eight bits are taken for their speed
     alone, where nobody would notice; and never where declared whole numbers, which more bits hold, would be rounded.
     """
-    found = rounded(answer)
-    if found is None:
+    rounding = rounded(answer)
+    if rounding is None:
         return False
-    if found.by_content is None:
-        return found.worst.largest <= _NEGLIGIBLE
-    if found.bits > FEW_BITS:
-        return found.by_content.largest <= _SMALL
+    if rounding.by_content is None:
+        return rounding.worst.largest <= _NEGLIGIBLE
+    if rounding.bits > FEW_BITS:
+        return rounding.by_content.largest <= _SMALL
     sums = _sums(answer)
-    return found.by_content.largest <= _NEGLIGIBLE and not (sums is not None and sums.spoilt)
+    return rounding.by_content.largest <= _NEGLIGIBLE and not (sums is not None and sums.spoilt)

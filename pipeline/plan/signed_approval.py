@@ -61,15 +61,15 @@ def sign(plan: Plan, ledger: Ledger, name: str, why: str, key: Ed25519PrivateKey
         )
     day = datetime.now(UTC).date().isoformat()
     records, account = digest(stated_records(plan.loaded)), plan.config.release.account
-    stated = Approved(plan.release_id, plan.digest, records, account, ledger.first(), name, why, day)
-    made = stated.signed(key)
-    if _keys(plan).get(name) != made.key:
+    approval = Approved(plan.release_id, plan.digest, records, account, ledger.first(), name, why, day)
+    signature = approval.signed(key)
+    if _keys(plan).get(name) != signature.key:
         raise ConfigError(
             f"--by {name!r} with this key is none of the config's officers",
             f"approval.officers names {', '.join(sorted(section.officers))}, each with a public key",
             "Give the name and the private key of one of them",
         )
-    return made
+    return signature
 
 
 def inbox(plan: Plan) -> Path:
@@ -105,8 +105,8 @@ def required(plan: Plan, ledger: Ledger, records: Mapping[str, Any]) -> Approved
         return None
     if plan.series is not None and ledger.nights(plan.release_id, plan.public):
         return None
-    asked = question(plan, ledger.budget(plan.config.release.account), charged=False)
-    return None if asked is None else found(plan, ledger, asked, records)
+    reason = question(plan, ledger.budget(plan.config.release.account), charged=False)
+    return None if reason is None else found(plan, ledger, reason, records)
 
 
 def found(plan: Plan, ledger: Ledger, asked: ApprovalRequest, records: Mapping[str, Any] | None = None) -> Approved:

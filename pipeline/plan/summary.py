@@ -102,14 +102,14 @@ def warnings(plan: Plan, advice: tuple[Advice, ...] | None = None) -> list[str]:
     excess = None if noise is None else replace(noise, advice=advice).sentence
     weak = warning(plan.guarantee.epsilon, plan.guess, "with this release")
     coarse, rounding = coarse_steps(plan), rounded.rounded(plan.answer)
-    found = (
+    sentences = (
         unvetted_words(plan.config),
         excess,
         None if coarse is None else coarse.sentence,
         None if rounding is None else rounding.warning,
         weak,
     )
-    return [sentence for sentence in found if sentence is not None]
+    return [sentence for sentence in sentences if sentence is not None]
 
 
 def _norms(config: ReleaseConfig) -> Rows:

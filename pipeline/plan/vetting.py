@@ -9,10 +9,10 @@ from blockveil.pipeline.config.secrets import is_of_another_package
 
 def unvetted_words(config: ReleaseConfig) -> str | None:
     """What a release rests on that nobody has checked with this product; None where there is nothing of that kind."""
-    found = [each.facts for each in config.unvetted]
-    if not found:
+    parts = [each.facts for each in config.unvetted]
+    if not parts:
         return None
-    named = ", ".join(f'{each["table"]} "{each["kind"]}" of {each["package"]} {each["version"]}' for each in found)
+    named = ", ".join(f'{each["table"]} "{each["kind"]}" of {each["package"]} {each["version"]}' for each in parts)
     return f"unvetted: {named}; whether its guarantee holds was not checked with this product"
 
 

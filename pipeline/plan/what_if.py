@@ -64,11 +64,11 @@ def parse(question: Any, budget_of: Any, logical_date: Any) -> WhatIfQuestion:
 
 def question_of(config: ReleaseConfig) -> dict[str, Any]:
     """Plain values of a reviewed config, as the start of a question; bounds from a file are numbers in it."""
-    found = config.model_dump(mode="json", exclude_none=True, include=set(_SECTIONS))
+    tree = config.model_dump(mode="json", exclude_none=True, include=set(_SECTIONS))
     for shape in config.query.geometries:
         for key in _BOUNDS:
-            found["query"][shape].pop(key, None)
-    return found
+            tree["query"][shape].pop(key, None)
+    return tree
 
 
 def _files(question: WhatIf) -> Iterator[tuple[str, str]]:
