@@ -85,17 +85,17 @@ class Assessment:
     @property
     def plain(self) -> dict[str, Any]:
         """The same as plain JSON values."""
-        found: dict[str, Any] = {
+        tree: dict[str, Any] = {
             "population": self.population.plain,
             "confidence": 0.95,
             "errors": [error.plain for error in self.errors],
         }
         if self.pairs:
-            found["correlations"] = [error.plain for error in self.pairs]
+            tree["correlations"] = [error.plain for error in self.pairs]
         if self.directions is not None:
-            found["directions"] = {
+            tree["directions"] = {
                 "resolved": self.directions.found,
                 "total": self.directions.of,
                 "assumption": SPECTRUM,
             }
-        return found
+        return tree

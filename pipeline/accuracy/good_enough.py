@@ -95,8 +95,8 @@ class GoodEnough:
         return self._lines(whole=True)
 
     def _lines(self, whole: bool) -> Rows:
-        shown = self.guess or self.bound
-        rows = shown.lines(EVERY if whole else (_FEW if self.asked.is_plain else _MANY))
+        assessment = self.guess or self.bound
+        rows = assessment.lines(EVERY if whole else (_FEW if self.asked.is_plain else _MANY))
         if self.guess is not None:
             rows.append(("At the bound", _compared(self.bound, self.guess)))
         rows += self.target.lines if self.target is not None else []
@@ -110,10 +110,10 @@ class GoodEnough:
             return [("More", hint)]
         if not self.levers:
             return [("Options", "none that gives noticeably less noise was found")]
-        shown = self.levers if self.asked.options or whole else self.levers[:BEST]
-        more = len(self.levers) - len(shown)
+        choices = self.levers if self.asked.options or whole else self.levers[:BEST]
+        more = len(self.levers) - len(choices)
         head = "each planned by itself" + (f"; --options shows {more} more" if more else "")
-        return [("Options", head), *((f"  {lever.effect}", lever.words) for lever in shown)]
+        return [("Options", head), *((f"  {lever.effect}", lever.words) for lever in choices)]
 
     @property
     def text(self) -> list[str]:
@@ -134,16 +134,16 @@ class GoodEnough:
     @property
     def plain(self) -> dict[str, Any]:
         """The same as plain JSON values."""
-        found: dict[str, Any] = {"at_the_bound": self.bound.plain}
+        tree: dict[str, Any] = {"at_the_bound": self.bound.plain}
         if self.guess is not None:
-            found["at_a_guess"] = self.guess.plain
+            tree["at_a_guess"] = self.guess.plain
         if self.levers is not None:
-            found["options"] = [lever.plain for lever in self.levers]
+            tree["options"] = [lever.plain for lever in self.levers]
         if self.preview is not None:
-            found["preview"] = {"unavailable": self.preview} if isinstance(self.preview, str) else self.preview.plain
+            tree["preview"] = {"unavailable": self.preview} if isinstance(self.preview, str) else self.preview.plain
         if self.target is not None:
-            found["target"] = self.target.plain
-        return found
+            tree["target"] = self.target.plain
+        return tree
 
 
 def good_enough(plan: Plan, asked: AccuracyQuestion) -> GoodEnough:
@@ -186,8 +186,8 @@ def _compared(bound: Assessment, guess: Assessment) -> str:
     rows = f"{bound.population.rows:,} records"
     ratios = [ratio for ratio in _ratios((*guess.errors, *guess.pairs), (*bound.errors, *bound.pairs)) if ratio > 0]
     if not ratios:
-        found = bound.directions
-        return f"with {rows}: {'as many' if found is None else found.found} principal directions are found"
+        directions = bound.directions
+        return f"with {rows}: {'as many' if directions is None else directions.found} principal directions are found"
     low, high = min(ratios), max(ratios)
     if high < 1.01:
         return f"with {rows} these errors are the same"
@@ -196,8 +196,8 @@ def _compared(bound: Assessment, guess: Assessment) -> str:
 
 
 def _ratios(guess: Sequence[Any], bound: Sequence[Any]) -> list[float]:
-    found = []
+    ratios = []
     for one, other in zip(guess, bound, strict=False):
         if one.known and other.known and other.size > 0.0:
-            found.append(one.size / other.size)
-    return found
+            ratios.append(one.size / other.size)
+    return ratios

@@ -80,9 +80,9 @@ def levers(plan: Plan, population: Population, rhythm: Rhythm | None = None) -> 
     if before is None or not before > 0.0:
         return []
     priced = changes(plan, population.rows, rhythm or rhythm_of(plan.loaded))
-    found = [_planned(plan, change, population, names, before) for change in priced]
-    found += plan.config.kind.part("narrower_query", _no_levers)(plan, population)
-    worth = [lever for lever in found if lever is not None and lever.times_less >= _WORTH]
+    candidates = [_planned(plan, change, population, names, before) for change in priced]
+    candidates += plan.config.kind.part("narrower_query", _no_levers)(plan, population)
+    worth = [lever for lever in candidates if lever is not None and lever.times_less >= _WORTH]
     return sorted(worth, key=lambda lever: -lever.times_less)
 
 

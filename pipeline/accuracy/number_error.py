@@ -62,10 +62,10 @@ class ExpectedError:
     @property
     def plain(self) -> dict[str, Any]:
         """The same as plain JSON values."""
-        found: dict[str, Any] = {"what": self.what, "error_95": self.size if math.isfinite(self.size) else None}
+        tree: dict[str, Any] = {"what": self.what, "error_95": self.size if math.isfinite(self.size) else None}
         if self.at_most is not None and math.isfinite(self.at_most):
-            found["error_95_at_most"] = self.at_most
-        return {**found, "known": self.known, **({"note": self.note} if self.note else {})}
+            tree["error_95_at_most"] = self.at_most
+        return {**tree, "known": self.known, **({"note": self.note} if self.note else {})}
 
 
 def short_number(value: float) -> str:

@@ -129,7 +129,7 @@ class Population:
         density = plan.config.compute.density_at_most or 1.0
         shapes = _bounds(plan, supposed.spread, density)
         middle, size = (np.concatenate([shape[side] for shape in shapes]) for side in (0, 1))
-        found = cls(
+        population = cls(
             supposed.rows or at_most,
             supposed.rows in (None, at_most),
             supposed.correlation,
@@ -144,10 +144,10 @@ class Population:
         )
         learning = plan.designed.learning
         if learning is None or learning.earlier is None:
-            return found
-        mean, variance, noise, taken = learning.earlier.arrays
-        size = np.sqrt(np.maximum(variance + taken, noise))
-        return replace(found, mean=mean, size=size, earlier=learning.earlier.release_id, sized=True)
+            return population
+        mean, variance, noise, clipped_variance = learning.earlier.arrays
+        size = np.sqrt(np.maximum(variance + clipped_variance, noise))
+        return replace(population, mean=mean, size=size, earlier=learning.earlier.release_id, sized=True)
 
     def with_rows(self, rows: int, is_bound: bool = False) -> Population:
         """The same kind of records, of another number, which may be the largest that the config allows."""
@@ -196,14 +196,14 @@ class Population:
 
 def _bounds(plan: Plan, spread: float, density: float) -> list[tuple[Vector, Vector, float]]:
     """Mean and standard deviation of the features of each shape of a record, and how much nearer they were drawn."""
-    found = []
+    moments = []
     for shape in plan.config.kind.part("accuracy", NOTHING).features(plan.question):
         if isinstance(shape, Coordinates):
-            found.append(_within(shape, spread, density))
+            moments.append(_within(shape, spread, density))
         else:
             low, high = shape
-            found.append(((low + high) / 2.0, (high - low) * spread, 1.0))
-    return found or [(np.empty(0), np.empty(0), 1.0)]  # nothing is known of its records
+            moments.append(((low + high) / 2.0, (high - low) * spread, 1.0))
+    return moments or [(np.empty(0), np.empty(0), 1.0)]  # nothing is known of its records
 
 
 def _within(coordinates: Coordinates, spread: float, density: float) -> tuple[Vector, Vector, float]:

@@ -139,11 +139,11 @@ def rehearse(plan: Plan, supposed: Supposed, key: NoiseKey | None = None) -> Reh
     noisy = small.answer.arrays(released, rows)
     preview = _preview(small)
     truth = preview.truth(small, exact, rows)
-    shown = preview.shown(small, truth), preview.shown(small, noisy)
+    pictures = preview.shown(small, truth), preview.shown(small, noisy)
     covered, entries = _coverage(small, truth, noisy)
-    sides = _sides(small, shown[0])
+    sides = _sides(small, pictures[0])
     return Rehearsal(
-        preview.what(small), *sides, *shown, covered, entries, simulated, copies, supposed.correlation, left_out
+        preview.what(small), *sides, *pictures, covered, entries, simulated, copies, supposed.correlation, left_out
     )
 
 
@@ -185,12 +185,12 @@ def _both(plan: Plan, records: Table, copies: int, key: NoiseKey) -> tuple[NDArr
         return _trained(plan, course, records, copies, key)
     compute, name = ThreadCompute(), f"preview-{secrets.token_hex(8)}"
     chunk_rows = min(plan.effort.chunk_rows(1), len(records))
-    held, layout = summed(plan, plan.question.query, records, chunk_rows, compute, name)
-    held = [tile * copies for tile in held]
+    sums, layout = summed(plan, plan.question.query, records, chunk_rows, compute, name)
+    sums = [tile * copies for tile in sums]
     digits = additive(plan.design).weight_digits[1] if plan.series else 1
-    measured = [np.zeros((digits, *tile.shape)[digits == 1 :], np.int64) for tile in held] if plan.series else held
+    measured = [np.zeros((digits, *tile.shape)[digits == 1 :], np.int64) for tile in sums] if plan.series else sums
     released = drawn(plan.design, measured, layout, compute, key, name)
-    exact = assembled(held, layout, plan.design.symmetric)
+    exact = assembled(sums, layout, plan.design.symmetric)
     return exact, as_read(additive(plan.design), exact, released) if plan.series else released
 
 

@@ -50,8 +50,8 @@ def _drawn(made: Rehearsal, theme: Theme) -> str:
         bar.ax.tick_params(colors=theme.ink)
         bar.outline.set_visible(False)
         stream = io.StringIO()
-        written = {"Date": None, "Creator": "Blockveil"}
-        figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=written)
+        metadata = {"Date": None, "Creator": "Blockveil"}
+        figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=metadata)
     text = stream.getvalue()
     return text[text.index("<svg") :]
 

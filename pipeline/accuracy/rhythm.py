@@ -46,8 +46,8 @@ class Rhythm:
         match self.often:
             case "night" | "unknown":
                 rare = "one night a week" if releases == _RARER["night"] else f"one release in {releases} nights"
-                known = "in place of every night" if self.often == "night" else "where it is released every night"
-                return f"{rare} {known}"
+                alternative = "in place of every night" if self.often == "night" else "where it is released every night"
+                return f"{rare} {alternative}"
             case "week" | "month":
                 return f"one release in {releases} {self.often}s in place of every {self.often}"
         return f"one release in place of {releases}"

@@ -95,11 +95,11 @@ class AccuracyTarget:
 
 
 def _refused(text: str, allowed: Sequence[str]) -> ConfigError:
-    shown = ", ".join(f'"{short(each, 40)}"' for each in allowed[:_SHOWN]) or "nothing"
+    names = ", ".join(f'"{short(each, 40)}"' for each in allowed[:_SHOWN]) or "nothing"
     example = 'one such as "correlation 0.05"' if "correlation" in allowed else "one of these and an amount"
     return ConfigError(
         f'--target "{short(text, 60)}" is not a number of this release with a positive amount',
-        f"What can be wanted is {shown}{', ...' if len(allowed) > _SHOWN else ''}",
+        f"What can be wanted is {names}{', ...' if len(allowed) > _SHOWN else ''}",
         f"Write {example}",
     )
 
