@@ -71,11 +71,11 @@ class Audit:
         what = self.mechanism + (f" ({self.mutant} mutant)" if self.mutant else "")
         if self.flagged:
             return f"{what}: a claim is refuted, at confidence {CONFIDENCE:.6f}; it must not be used as private."
-        found = [power for power in self.powers if power is not None]
-        silent = sum(not power.evidence for power in found)
-        if found and silent == len(found):
+        powers = [power for power in self.powers if power is not None]
+        silent = sum(not power.evidence for power in powers)
+        if powers and silent == len(powers):
             return f"{what}: no case could have failed, so this audit is no evidence; draw more trials."
-        less = f", and {silent} of {len(found)} cases are no evidence" if silent else ""
+        less = f", and {silent} of {len(powers)} cases are no evidence" if silent else ""
         return f"{what}: no claim is refuted{less}. An audit cannot prove privacy; the proof is named in the catalogue."
 
 
@@ -129,8 +129,8 @@ def run_audit(
             tell("attacking", number / len(subjects))
             share = max(400, trials // _SLOW_SHARE) if isinstance(subject, BlackBox) else trials
             verdicts.append(audit(subject, share, rng, each))
-            seen = verdicts[-1].flagged or mutant is not None or not ask_power
-            powers.append(None if seen else power(subject, share, other, each))
+            skip = verdicts[-1].flagged or mutant is not None or not ask_power
+            powers.append(None if skip else power(subject, share, other, each))
     except CalibrationError as error:
         failure = ConfigError("This audit cannot be made", str(error), "Correct the parameter")
     else:

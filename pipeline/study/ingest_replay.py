@@ -61,13 +61,13 @@ class ReplayedIngest:
     @property
     def lines(self) -> list[tuple[str, str]]:
         """Lines (what, value) of what was found, for a person."""
-        found = [("Replayed", one) for one in self.compared]
+        lines = [("Replayed", one) for one in self.compared]
         if self.compared:
-            found.append(("Most records of a unit", f"{self.rows[0]:,}, of {self.rows[1]:,} that it may have"))
-        found += [("Not tested", reason) for reason in self.not_tested]
-        found += [("Refuted", claim) for claim in self.refutations]
+            lines.append(("Most records of a unit", f"{self.rows[0]:,}, of {self.rows[1]:,} that it may have"))
+        lines += [("Not tested", reason) for reason in self.not_tested]
+        lines += [("Refuted", claim) for claim in self.refutations]
         verdict = "no claim is refuted; an audit refutes and never proves" if self.compared else "nothing was tested"
-        return found if self.refutations else [*found, ("Verdict", verdict)]
+        return lines if self.refutations else [*lines, ("Verdict", verdict)]
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -141,14 +141,14 @@ class _Replay:
 
     def _appends(self, present: bool) -> Appends:
         """Three appends; the unit has rows in each, more than its bound together."""
-        found = []
+        appends = []
         for number in range(3):
             others = [one.slice(number % one.num_rows, one.num_rows) for one in self._others]
             own = [self._own.slice(0, 1 if number == 0 and self._bounded else self._own.num_rows)] if present else []
             if not self._bounded:
                 own = own[: int(number == 1)]
-            found.append(self._rows.moved(pa.concat_tables([*others, *own])))
-        return found
+            appends.append(self._rows.moved(pa.concat_tables([*others, *own])))
+        return appends
 
     def _store(self, appends: Appends) -> list[bytes]:
         """Records of the store that a source becomes, in their order."""

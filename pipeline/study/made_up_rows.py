@@ -40,10 +40,10 @@ class MadeUpRows:
         config, columns = self._config, dict[str, pa.Array]()
         for column in config.columns:
             for name in column.inputs:
-                known = columns.get(name)
+                present = columns.get(name)
                 values = _values(column, name, self._rng, count)
                 # A column that is declared twice holds the values of the narrower declaration.
-                if known is None or _RANK.get(type(column), 0) > self._rank(name, column):
+                if present is None or _RANK.get(type(column), 0) > self._rank(name, column):
                     columns[name] = values
         if config.bounded is not None:
             kind, named = config.bounded.type, [unit] * count

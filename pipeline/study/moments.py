@@ -75,15 +75,15 @@ class WishartFindings:
     def rows(self) -> Rows:
         """Lines for a reader."""
         lines: Rows = [("Label", WISHART_LABEL)]
-        for found in self.claims.values():
-            low = f", at least {found.at_least:.4g}" if found.at_least else ""
-            word = "holds" if found.holds else "FALSE"
+        for finding in self.claims.values():
+            low = f", at least {finding.at_least:.4g}" if finding.at_least else ""
+            word = "holds" if finding.holds else "FALSE"
             lines += [
-                (found.name, f"claims {found.claim}: {word}; delta {found.true_delta:.4g} at that epsilon{low}"),
+                (finding.name, f"claims {finding.claim}: {word}; delta {finding.true_delta:.4g} at that epsilon{low}"),
                 (
                     "",
-                    f"{found.noise.degrees:,} degrees, squared error {found.noise.total_variance:.4g} about its mean, "
-                    f"which is {found.noise.mean:.4g} on the diagonal",
+                    f"{finding.noise.degrees:,} degrees, squared error {finding.noise.total_variance:.4g} about its "
+                    f"mean, which is {finding.noise.mean:.4g} on the diagonal",
                 ),
             ]
         claim = f"epsilon {self.guarantee.epsilon:g} at delta {self.guarantee.delta:g}"
@@ -145,20 +145,20 @@ def draw_wishart(findings: WishartFindings, which: str, matrix: Matrix, key: Noi
     StoreError
         The folder exists or cannot be written.
     """
-    found = findings.claims.get(which)
-    if found is None:
-        known = ", ".join(findings.claims)
-        raise ConfigError(f"There is no calibration {which[:40]!r}", f"There are {known}", "Name one of them")
-    noise, d = found.noise, found.noise.dimension
+    claim = findings.claims.get(which)
+    if claim is None:
+        names = ", ".join(findings.claims)
+        raise ConfigError(f"There is no calibration {which[:40]!r}", f"There are {names}", "Name one of them")
+    noise, d = claim.noise, claim.noise.dimension
     if matrix.shape != (d, d):
         raise ConfigError(f"The matrix has shape {matrix.shape}", f"It is a second moment, {d} x {d}", "Correct it")
     noised = matrix.copy()
     for rows in _spans(d):
         for columns in _spans(d):
-            drawn = _refused(partial(study_draws.wishart_noise, key, noise.degrees, noise.scale, rows, columns))
-            noised[slice(*rows), slice(*columns)] += drawn
-    claimed = {"by": found.name, "claim": found.claim, "holds": found.holds}
-    facts = {"claimed": claimed, "delta_at_claimed_epsilon": found.true_delta, "degrees": noise.degrees}
+            noise_block = _refused(partial(study_draws.wishart_noise, key, noise.degrees, noise.scale, rows, columns))
+            noised[slice(*rows), slice(*columns)] += noise_block
+    claimed = {"by": claim.name, "claim": claim.claim, "holds": claim.holds}
+    facts = {"claimed": claimed, "delta_at_claimed_epsilon": claim.true_delta, "degrees": noise.degrees}
     attributes = {"label": WISHART_LABEL, "private": False, "mechanism": "wishart", **facts, "scale": noise.scale}
     write_draw(output, attributes, {"not_private": (noised, ("row", "column"))})
 
@@ -216,10 +216,10 @@ class SketchFindings:
             if block < self.features
             else f"not covered: blocks of {block} rows are at least as many as features; the claim is not checked there"
         )
-        moved = f"delta {self.moved_delta:.4g} at the first regularisation, for a row that moves by {self.radius:g}"
+        line = f"delta {self.moved_delta:.4g} at the first regularisation, for a row that moves by {self.radius:g}"
         return [
             *lines,
-            ("Moved row", moved),
+            ("Moved row", line),
             ("Upadhyay, 2014", singular),
             ("Gaussian", f"squared error {self.gaussian_variance:.4g} for {claim}, whatever the records"),
         ]
@@ -255,10 +255,10 @@ def sketch_findings(
             name: projections.sketch_delta(sketch_rows, radius, floor, guarantee.epsilon, neighbours)
             for name, floor in floors.items()
         }
-        moved = projections.moved_row_delta(sketch_rows, floors["blocki"] / radius, guarantee.epsilon)
+        moved_row_delta = projections.moved_row_delta(sketch_rows, floors["blocki"] / radius, guarantee.epsilon)
         gaussian = subspace.least_noise(features, radius, guarantee, neighbours).total_variance
         return SketchFindings(
-            guarantee, neighbours, features, records, sketch_rows, radius, floors, deltas, moved, gaussian
+            guarantee, neighbours, features, records, sketch_rows, radius, floors, deltas, moved_row_delta, gaussian
         )
 
     return _refused(found)
@@ -276,16 +276,16 @@ def draw_sketch(findings: SketchFindings, which: str, records: Matrix, key: Nois
     """
     floor = findings.floors.get(which)
     if floor is None:
-        known = ", ".join(findings.floors)
-        raise ConfigError(f"There is no regularisation {which[:40]!r}", f"There are {known}", "Name one of them")
+        names = ", ".join(findings.floors)
+        raise ConfigError(f"There is no regularisation {which[:40]!r}", f"There are {names}", "Name one of them")
     if records.shape != (findings.records, findings.features):
         shape = (findings.records, findings.features)
         raise ConfigError(f"The records have shape {records.shape}", f"They were declared as {shape}", "Correct it")
     k, radius = findings.sketch_rows, findings.radius
-    drawn = np.empty((k, findings.features))
+    sketch = np.empty((k, findings.features))
     for rows in _spans(k):
         limbs = _refused(partial(study_draws.sketch, key, records, 0, rows, radius))
-        drawn[slice(*rows)] = study_draws.finished_sketch(key, limbs, rows, radius, floor)
+        sketch[slice(*rows)] = study_draws.finished_sketch(key, limbs, rows, radius, floor)
     attributes = {
         "label": SKETCH_LABEL,
         "private": False,
@@ -293,9 +293,9 @@ def draw_sketch(findings: SketchFindings, which: str, records: Matrix, key: Nois
         "regularisation": {"by": which, "value": floor, "delta_at_claimed_epsilon": findings.deltas[which]},
         "radius": radius,
     }
-    estimate = drawn.T @ drawn / k - floor**2 * np.eye(findings.features)
+    estimate = sketch.T @ sketch / k - floor**2 * np.eye(findings.features)
     arrays = {
-        "not_private_sketch": (drawn, ("sketch_row", "column")),
+        "not_private_sketch": (sketch, ("sketch_row", "column")),
         "not_private_second_moment": (estimate, ("row", "column")),
     }
     write_draw(output, attributes, arrays)

@@ -117,12 +117,12 @@ def replay(plan: Plan, compute: Compute, tell: Tell, draws: bool = True) -> Repl
     if path.levels is not None:
         share = _over_nights(path, pair, tell)
     counted, more = _counted(path, lambda key, unit: next(path.releases([unit], key)))
-    found = Replayed(path.pairs, share, pair.where, None, 0, 0.0, False, counted, tuple(more))
+    comparison = Replayed(path.pairs, share, pair.where, None, 0, 0.0, False, counted, tuple(more))
     if not draws:
-        return found
+        return comparison
     tell("comparing the noise of several keys", None)
     spread, number, sees, repeats = _noise(path)
-    return replace(found, spread=spread, draws=number, sees=sees, repeats=repeats)
+    return replace(comparison, spread=spread, draws=number, sees=sees, repeats=repeats)
 
 
 def _frozen(path: ReplayPath[ExactAnswer], tell: Tell) -> Replayed:
@@ -142,15 +142,15 @@ def _frozen(path: ReplayPath[ExactAnswer], tell: Tell) -> Replayed:
 def _reasons(plan: Plan, rows: list[Row]) -> list[str]:
     """Why the whole replay says nothing of a config; empty where it does."""
     name = plan.mechanism.name
-    found = []
+    reasons = []
     if plan.design.additive is None and exact_answer(plan.design) is None:
-        found.append(
+        reasons.append(
             f"{name} draws its release otherwise than by adding noise; `blockveil audit {name}` bounds its loss by "
             "statistics"
         )
     if not rows:
-        found.append("the query is of another package, and nothing is known of its records")
-    return found
+        reasons.append("the query is of another package, and nothing is known of its records")
+    return reasons
 
 
 def _fitting(rows: list[Row], design: Design) -> list[Row]:
@@ -190,16 +190,16 @@ def _by_loss_in_training(path: ReplayPath[NoiseDesign], loss: PairLoss, tell: Te
 
     A step is made as any other, at weights that are public, so its first steps show which units move it most.
     """
-    longer, found = path.plan.steps > _RANKED_STEPS, list[Neighbouring]()
+    longer, neighbours = path.plan.steps > _RANKED_STEPS, list[Neighbouring]()
     for path.away in (False, True):
         pairs = _by_loss(path, path.units, loss, tell, _RANKED_STEPS if longer else None)
         if longer:
             largest = list(dict.fromkeys(unit for pair in pairs for unit in (pair.one, pair.other)))[:_FOLLOWED]
             pairs = _by_loss(path, largest, loss, tell)
         stage = path.plan.designed.stage_after
-        found += pairs if stage is None else _with_stage(path, stage, pairs)
+        neighbours += pairs if stage is None else _with_stage(path, stage, pairs)
     path.away = False
-    return sorted(found, key=lambda pair: -pair.loss)
+    return sorted(neighbours, key=lambda pair: -pair.loss)
 
 
 def _with_stage(path: ReplayPath[NoiseDesign], stage: StageAfter, pairs: list[Neighbouring]) -> list[Neighbouring]:

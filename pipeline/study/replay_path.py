@@ -81,7 +81,7 @@ class ReplayPath(Generic[Drawn]):
         if course is None or not self.away:
             return course
         rng = np.random.default_rng(_SEED)
-        return course.begun_at({layer: rng.normal(0.0, _AWAY, held.shape) for layer, held in course.weights.items()})
+        return course.begun_at({layer: rng.normal(0.0, _AWAY, array.shape) for layer, array in course.weights.items()})
 
     @property
     def pairs(self) -> int:
@@ -147,19 +147,19 @@ class ReplayPath(Generic[Drawn]):
 
     def _drawn(self, source: Records | zarr.Array[Any], query: Query, key: NoiseKey) -> Released:
         name = f"audit-{secrets.token_hex(8)}"
-        held, layout = summed(self.plan, query, source, _CHUNK_ROWS, self._compute, name)
-        return drawn(self.design, held, layout, self._compute, key, name)
+        sums, layout = summed(self.plan, query, source, _CHUNK_ROWS, self._compute, name)
+        return drawn(self.design, sums, layout, self._compute, key, name)
 
     def _trained(self, course: Stepwise, every: list[Records], key: NoiseKey, steps: int | None) -> list[Released]:
         releases = [np.zeros(self.design.shape, np.int64) for _ in every]
         height, columns = self.design.shape[0] // self.plan.steps, (0, self.design.shape[1])
         while not course.done and course.step != steps:
-            own, taken = (course.step * height, (course.step + 1) * height), course.taken(key)
+            own, history = (course.step * height, (course.step + 1) * height), course.taken(key)
             # Of secret samples both ends of the mixture are compared: the unit in the sample of a step, and absent.
             query = course.query() if steps is None and not course.secret else course.of_all_records()
             for records, release in zip(every, releases, strict=True):
                 exact = query.total(records, 0, len(records), _CHUNK_ROWS)
-                release[slice(*own)] = self.design.release(key, exact, (own, columns)) - taken
+                release[slice(*own)] = self.design.release(key, exact, (own, columns)) - history
             course.follow(releases[0][slice(*own)])
         return releases
 

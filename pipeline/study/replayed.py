@@ -50,14 +50,14 @@ class Replayed:
     @property
     def lines(self) -> list[tuple[str, str]]:
         """Lines (what, value) of what was found, for a person."""
-        found = []
+        lines = []
         if self.share is not None:
-            found = [
+            lines = [
                 ("Replayed", f"{self.pairs:,} pair{'s' * (self.pairs != 1)} of neighbours, constructed"),
                 ("Largest shift", f"{self.share:.4f} of what is charged for a unit: {self.where}{self._waste}"),
             ]
         if self.spread is not None:
-            found.append(
+            lines.append(
                 (
                     "Noise",
                     f"{self.spread:.4f} of its law's standard deviation in {self.draws:,} draws, which would have "
@@ -65,10 +65,10 @@ class Replayed:
                 )
             )
         if self.counted is not None:
-            found.append(("Number of records", f"{'changes' if self.counted else 'does not change'} what is published"))
-        found += [("Not tested", reason) for reason in self.not_tested]
-        found += [("Refuted", claim) for claim in self.refutations]
-        return found if self.refutations else [*found, ("Verdict", self._verdict)]
+            lines.append(("Number of records", f"{'changes' if self.counted else 'does not change'} what is published"))
+        lines += [("Not tested", reason) for reason in self.not_tested]
+        lines += [("Refuted", claim) for claim in self.refutations]
+        return lines if self.refutations else [*lines, ("Verdict", self._verdict)]
 
     @property
     def _waste(self) -> str:
@@ -98,13 +98,13 @@ class Replayed:
     @property
     def refutations(self) -> list[str]:
         """Claims that are refuted, in words; empty where none is."""
-        found = []
+        claims = []
         if self.share is not None and self.share > _ROUNDING:
-            found.append(f"a unit moves the release {self.share:.4g} times as far as its charge allows ({self.where})")
+            claims.append(f"a unit moves the release {self.share:.4g} times as far as its charge allows ({self.where})")
         if self.spread is not None and abs(self.spread - 1.0) > self.sees:
-            found.append(f"the noise has {self.spread:.4g} times the standard deviation of its law")
+            claims.append(f"the noise has {self.spread:.4g} times the standard deviation of its law")
         if self.repeats:
-            found.append("two rows of the noise are the same")
+            claims.append("two rows of the noise are the same")
         if self.counted:
-            found.append("the number of records, which is private, follows from the released arrays")
-        return found
+            claims.append("the number of records, which is private, follows from the released arrays")
+        return claims

@@ -47,13 +47,13 @@ def loss_after(path: ReplayPath[Any], after: StageAfter, key: NoiseKey, loss: Lo
     if path.course is None:
         raise RuntimeError("only a training has a stage after its last step")
     design, query = additive(after.answer.design), after.at(path.course.weights).query
-    whole, found = [Tile((0, design.shape[0]), (0, design.shape[1]))], dict[int, Released]()
+    whole, draws = [Tile((0, design.shape[0]), (0, design.shape[1]))], dict[int, Released]()
 
     def released(unit: Row | None) -> Released:
-        if id(unit) not in found:
+        if id(unit) not in draws:
             records = path.records(unit)
-            found[id(unit)] = design.release(key, query.partial(records, 0, len(records), _CHUNK_ROWS, whole)[0])
-        return found[id(unit)]
+            draws[id(unit)] = design.release(key, query.partial(records, 0, len(records), _CHUNK_ROWS, whole)[0])
+        return draws[id(unit)]
 
     return lambda one, other: loss(design, released(one) - released(other))
 
@@ -79,14 +79,14 @@ def stage_losses(
     def released(design: NoiseDesign, query: Query) -> Released:
         whole = [Tile((0, design.shape[0]), (0, design.shape[1]))]
         exact = (query.partial(records, 0, len(records), _CHUNK_ROWS, whole)[0] for records in every)
-        found = [design.release(key, one) for one in exact]
-        stages.append((design, found))
-        return found[0]
+        draws = [design.release(key, one) for one in exact]
+        stages.append((design, draws))
+        return draws[0]
 
-    rows, drawn = len(every[0]), list[Drawn]()
-    while (stage := learning.due(drawn, rows)) is not None:
-        drawn.append(Drawn(stage, released(additive(stage.answer.design), stage.query)))
-    for plan in (path.plan, path.plan.of_last_stage(learning.learned(drawn, rows))):
+    rows, measurements = len(every[0]), list[Drawn]()
+    while (stage := learning.due(measurements, rows)) is not None:
+        measurements.append(Drawn(stage, released(additive(stage.answer.design), stage.query)))
+    for plan in (path.plan, path.plan.of_last_stage(learning.learned(measurements, rows))):
         released(additive(plan.design), plan.question.query)
 
     def together(one: int, other: int) -> float:

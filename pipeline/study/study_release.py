@@ -92,10 +92,10 @@ class Findings:
 
     def _constants(self) -> str:
         """Squared errors by which the paper compares mechanisms, those of other mechanisms as it prints them."""
-        asked = self.entries, self.claim.epsilon, self.claim.delta
+        parameters = self.entries, self.claim.epsilon, self.claim.delta
         square = self.sensitivity**2
-        classic = error_constants.classic_constant(*asked) * square
-        analytic = error_constants.analytic_constant_upper_bound(*asked) * square
+        classic = error_constants.classic_constant(*parameters) * square
+        analytic = error_constants.analytic_constant_upper_bound(*parameters) * square
         mvg = error_constants.mvg_constant_lower_bound(min(self.shape), self.entries, self.claim.epsilon) * square
         return (
             f"classic {classic:.4g}; analytic {analytic:.4g}, printed as a lower bound, is an upper one; "

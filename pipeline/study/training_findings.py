@@ -37,8 +37,8 @@ class TrainingFindings:
 
     def rows(self) -> list[tuple[str, str]]:
         """Lines for a reader."""
-        claim, asked = self.asked.claim, self.asked
-        over = f"{asked.steps:,} steps over samples of {asked.rate:g}"
+        claim, training = self.asked.claim, self.asked
+        over = f"{training.steps:,} steps over samples of {training.rate:g}"
         text = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} for {over}"
         rows = [("Label", LABEL), ("Claimed", text)]
         return rows + [(noise.value, f"accuracy {self.right[noise]:.4f}; {self.holds[noise]}") for noise in self.right]
