@@ -94,12 +94,12 @@ class SeveralProblems(BlockveilError):
         """All problems, numbered; a long rule is said once."""
         if not self.others:
             return str(self)
-        told: dict[str, int] = {}
-        found = [each._after(told, number) for number, each in enumerate(self.each, start=1)]
-        shown = [f"{number}. {text}".replace("\n", "\n   ") for number, text in enumerate(found[:_MOST_SHOWN], start=1)]
-        left = len(found) - len(shown)
-        more = [f"({left} more)"] if left else []
-        return "\n".join([f"there are {len(found)} problems.", *shown, *more])
+        first_numbers: dict[str, int] = {}
+        texts = [each._after(first_numbers, number) for number, each in enumerate(self.each, start=1)]
+        lines = [f"{number}. {text}".replace("\n", "\n   ") for number, text in enumerate(texts[:_MOST_SHOWN], start=1)]
+        remainder = len(texts) - len(lines)
+        more = [f"({remainder} more)"] if remainder else []
+        return "\n".join([f"there are {len(texts)} problems.", *lines, *more])
 
     def _after(self, told: dict[str, int], number: int) -> str:
         """The problem as one of several; a long rule that another one has told is only named."""

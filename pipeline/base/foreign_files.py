@@ -67,11 +67,11 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > most:
             raise NotPlain(f"a file has more than {most:,} bytes")
-        parts, left = [], most + 1
-        while left > 0 and (part := file.read(min(left, 2**22))):
+        parts, remainder = [], most + 1
+        while remainder > 0 and (part := file.read(min(remainder, 2**22))):
             parts.append(part)
-            left -= len(part)
-    if left <= 0:
+            remainder -= len(part)
+    if remainder <= 0:
         raise NotPlain(f"a file has more than {most:,} bytes")
     return b"".join(parts)
 
@@ -91,11 +91,11 @@ def regular_below(folder: Path) -> Iterator[tuple[str, int]]:
         above, place = waiting.pop()
         with os.scandir(place) as entries:
             for entry in entries:
-                found = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
                     waiting.append((f"{above}{entry.name}/", entry.path))
-                elif stat.S_ISREG(found.st_mode):
-                    yield above + entry.name, found.st_size
+                elif stat.S_ISREG(status.st_mode):
+                    yield above + entry.name, status.st_size
                 else:
                     raise NotPlain("something in it is neither a folder nor a regular file")
 
@@ -109,15 +109,15 @@ def parse_json(content: bytes) -> Any:
         It is no JSON; NotPlain where it is nested too deeply, holds a number that no float holds or a name twice.
     """
     try:
-        found = json.loads(
+        tree = json.loads(
             content, object_pairs_hook=_object, parse_int=_integer, parse_float=_finite, parse_constant=_finite
         )
     except RecursionError:
         raise NotPlain("a text is nested too deeply") from None
-    level = [found]
+    level = [tree]
     for _ in range(_DEEPEST):
         if not level:
-            return found
+            return tree
         level = [item for each in level if isinstance(each, dict | list) for item in _items(each)]
     raise NotPlain("a text is nested too deeply")
 
@@ -127,10 +127,10 @@ def _items(value: dict[str, Any] | list[Any]) -> list[Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):  # one reader would take the first of two, another one the last
+    table = dict(pairs)
+    if len(table) != len(pairs):  # one reader would take the first of two, another one the last
         raise NotPlain("a name stands twice")
-    return found
+    return table
 
 
 def _integer(text: str) -> int:
@@ -140,7 +140,7 @@ def _integer(text: str) -> int:
 
 
 def _finite(text: str) -> float:
-    found = float(text)
-    if not math.isfinite(found):
+    number = float(text)
+    if not math.isfinite(number):
         raise NotPlain("a number is not finite")
-    return found
+    return number

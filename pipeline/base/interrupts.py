@@ -12,19 +12,19 @@ def to_the_end(work: Callable[[], object]) -> None:
 
     Its own failure is not shown: the one before it is the one to show, and the next run settles what is held.
     """
-    done = threading.Event()  # Thread.join that is interrupted forgets that the thread still runs
+    completion = threading.Event()  # Thread.join that is interrupted forgets that the thread still runs
 
     def quietly() -> None:
         try:
             with suppress(Exception):
                 work()
         finally:
-            done.set()
+            completion.set()
 
     try:
         threading.Thread(target=quietly, name="settle").start()
     except RuntimeError:  # there can be no more threads
         quietly()
-    while not done.is_set():
+    while not completion.is_set():
         with suppress(BaseException):
-            done.wait()
+            completion.wait()

@@ -63,8 +63,8 @@ class Kind:
 
         What a file declares has the file's name in capitals.
         """
-        found: Part = self.parts[name] if name in self.parts else _declared(self.package, name, default)
-        return found
+        part: Part = self.parts[name] if name in self.parts else _declared(self.package, name, default)
+        return part
 
 
 @cache
@@ -76,16 +76,16 @@ def _file(package: str, name: str) -> Any:
 
 def _declared(package: str, name: str, default: Part) -> Part:
     module = _file(package, name)
-    found: Part = default if module is None else getattr(module, name.upper())
-    return found
+    part: Part = default if module is None else getattr(module, name.upper())
+    return part
 
 
 def kind_of(query: str) -> Kind:
     """Kind of a query by the name that a config uses; one of which nothing is known where the product has none."""
     if query not in FOLDERS:
         return Kind(titles={query: query})
-    found: Kind = import_module(f"{_PACKAGE}.{FOLDERS[query]}").KIND
-    return found
+    kind: Kind = import_module(f"{_PACKAGE}.{FOLDERS[query]}").KIND
+    return kind
 
 
 def kinds() -> Iterator[Kind]:

@@ -12,12 +12,12 @@ _MOST_COMPARED = 5000
 def nearest(wanted: str, names: Sequence[str], most: int = 4) -> list[str]:
     """Return whole names, those most like ``wanted`` first, at most ``most``."""
     folded = {name.casefold(): name for name in reversed(names[:_MOST_COMPARED])}
-    found = [folded[each] for each in difflib.get_close_matches(wanted.casefold()[:200], folded, n=most, cutoff=0.3)]
-    return [*found, *(name for name in names[:most] if name not in found)][:most]
+    matches = [folded[each] for each in difflib.get_close_matches(wanted.casefold()[:200], folded, n=most, cutoff=0.3)]
+    return [*matches, *(name for name in names[:most] if name not in matches)][:most]
 
 
 def among(wanted: str, names: Sequence[str]) -> str:
     """Return ``among "a", "b", ...``, the nearest names first."""
-    shown = nearest(wanted, names)
-    quoted = ", ".join(f'"{name}"' for name in shown)
-    return f"among {quoted}{', ...' if len(names) > len(shown) else ''}"
+    ranking = nearest(wanted, names)
+    quoted = ", ".join(f'"{name}"' for name in ranking)
+    return f"among {quoted}{', ...' if len(names) > len(ranking) else ''}"

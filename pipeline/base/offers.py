@@ -20,11 +20,11 @@ def offered(group: str, name: str, kind: type[Kind]) -> type[Kind] | str:
     kind
         What the class must be a kind of.
     """
-    found = list(entry_points(group=group, name=name))
-    if len(found) != 1:
-        return f"{len(found)} packages offer it"
+    offers = list(entry_points(group=group, name=name))
+    if len(offers) != 1:
+        return f"{len(offers)} packages offer it"
     try:
-        offer = found[0].load()
+        offer = offers[0].load()
     except Exception as error:  # noqa: BLE001 - a foreign module may raise anything
         return type(error).__name__
     return offer if isinstance(offer, type) and issubclass(offer, kind) else f"it is no {kind.__name__}"

@@ -97,19 +97,19 @@ def _folders_above(folder: str) -> Iterator[str]:
 
 def _check(path: str, what: str, *, writing: bool) -> None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:  # it is not there; or nobody may look, and then SQLite says so
         return
-    mode, name = stat.S_IMODE(found.st_mode), os.path.basename(path)
+    mode, name = stat.S_IMODE(status.st_mode), os.path.basename(path)
     if mode & _OTHERS:
         raise LedgerError(
             f'The ledger\'s {what} "{name}" has mode {mode:04o}: other accounts may write to it',
             "Whoever may write there can take charges back",
             f"Find out who wrote there, then let its owner run chmod {mode & ~_OTHERS:04o} on it",
         )
-    if writing and found.st_uid not in (_ROOT, os.geteuid()):
+    if writing and status.st_uid not in (_ROOT, os.geteuid()):
         raise LedgerError(
-            f'The ledger\'s {what} "{name}" belongs to another account (number {found.st_uid})',
+            f'The ledger\'s {what} "{name}" belongs to another account (number {status.st_uid})',
             "Whoever owns it can take charges back, so it belongs to the account that releases, or to root",
             "Run as its owner, or give it to the account that releases with chown",
         )

@@ -66,12 +66,12 @@ def looked_into(folder: Path, why: str, remedy: str = _LOOK) -> list[Path]:
 
 def _problem(path: Path) -> str | None:
     try:
-        written = [os.fsencode(part) for part in (str(path), *path.parts)]
+        texts = [os.fsencode(part) for part in (str(path), *path.parts)]
     except UnicodeEncodeError:
         return "the path holds what is not text"
-    if any(b"\0" in part for part in written):
+    if any(b"\0" in part for part in texts):
         return "the path holds a zero byte"
-    if len(written[0]) > _LONGEST_PATH or any(len(name) > _LONGEST_NAME for name in written[1:]):
+    if len(texts[0]) > _LONGEST_PATH or any(len(name) > _LONGEST_NAME for name in texts[1:]):
         return "the path is too long"
     try:
         path.stat()

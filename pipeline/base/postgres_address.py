@@ -41,15 +41,15 @@ def proof(address: str) -> ServerProof:
         parts = urlsplit(address)
     except ValueError:  # whose text quotes it
         return ServerProof(problem="has an address that is malformed", remedy="Correct the address")
-    given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    parameters = {key: values[-1] for key, values in parse_qs(parts.query).items()}
 
     def option(key: str) -> str:
-        return given.get(key) or os.environ.get(f"PG{key.upper()}", "")
+        return parameters.get(key) or os.environ.get(f"PG{key.upper()}", "")
 
     if option("sslmode") in _VERIFIED:
         return ServerProof()
     named = [_host(each) for each in parts.netloc.rpartition("@")[2].split(",")]
-    named += given.get("host", "").split(",")
+    named += parameters.get("host", "").split(",")
     places = [place for place in named if place] or option("host").split(",")
     places = [place for place in (*places, *option("hostaddr").split(",")) if place]
     options = {} if places or option("service") else {"host": str(_USUAL_SOCKET)}
@@ -65,7 +65,7 @@ def proof(address: str) -> ServerProof:
             problem="has its socket in a folder in which every account may put one",
             remedy="Add ?requirepeer=ACCOUNT, the account of the server, to the address, or move the socket",
         )
-    return ServerProof(options if "require_auth" in given or len(places) == len(sockets) else _MUTUAL)
+    return ServerProof(options if "require_auth" in parameters or len(places) == len(sockets) else _MUTUAL)
 
 
 def _host(place: str) -> str:

@@ -50,8 +50,8 @@ def visible(text: str) -> str:
     """
     first = text[:1] if unicodedata.category(text[:1] or " ").startswith("M") else ""
     rest = text[len(first) :]
-    shown = "".join(_escaped(sign) if sign.isspace() and sign != " " else sign for sign in rest)
-    return "".join(map(_escaped, first)) + one_line(shown)
+    line = "".join(_escaped(sign) if sign.isspace() and sign != " " else sign for sign in rest)
+    return "".join(map(_escaped, first)) + one_line(line)
 
 
 def short(text: str, longest: int) -> str:

@@ -102,8 +102,8 @@ def sweep(folder: Path) -> list[Path]:
         The file system has no locks, so that nobody knows which attempt lives.
     """
     names = {path.name.removesuffix(_LOCK) for path in folder.glob(".staging-*")}
-    found = [folder / name for name in sorted(names) if _NAME.fullmatch(name)]
-    return [path for path in found if _removed(path)]
+    staged = [folder / name for name in sorted(names) if _NAME.fullmatch(name)]
+    return [path for path in staged if _removed(path)]
 
 
 def require_locks(folder: Path) -> None:

@@ -158,7 +158,7 @@ def read_events(path: Path) -> EventFile:
     """
     tree = read_toml(path, "Events are listed in a TOML file")
     try:
-        found = _File.model_validate(tree)
+        file = _File.model_validate(tree)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
@@ -166,7 +166,7 @@ def read_events(path: Path) -> EventFile:
             f"{path.name}: {where}: {problem['msg']}", "Every event states its kind and its numbers", "Correct it"
         )
     else:
-        return EventFile(found.neighbours, found.unit, _series(found))
+        return EventFile(file.neighbours, file.unit, _series(file))
     raise failure
 
 

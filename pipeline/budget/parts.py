@@ -87,12 +87,12 @@ class Part:
     def read(cls, text: str | None) -> Part | None:
         """Part of a stored text; None, which stands for all records, where the ledger wrote none or nobody could."""
         try:
-            found = json.loads(text) if isinstance(text, str) else None
+            names = json.loads(text) if isinstance(text, str) else None
         except (ValueError, RecursionError):
             return None
-        if not (isinstance(found, list) and len(found) in (4, 5) and all(isinstance(item, str) for item in found)):
+        if not (isinstance(names, list) and len(names) in (4, 5) and all(isinstance(item, str) for item in names)):
             return None
-        part = cls(*found)
+        part = cls(*names)
         spelled = part.type in TYPES and is_canonical(part.value, part.type)
         spelled &= (part.type == "text") == (part.listed is not None)
         return part if spelled and part.text == text else None
@@ -148,15 +148,15 @@ class Tally:
 
     def _book(self, group: Group, value: str, more: Sum) -> None:
         values = self._groups.setdefault(group, {})
-        found = values.pop(value, _NONE) + more
-        if found != _NONE:
-            values[value] = found
+        total = values.pop(value, _NONE) + more
+        if total != _NONE:
+            values[value] = total
         if not values:
             del self._groups[group]
         if group in self._known:
-            known = self._known.pop(group)  # found again among all values where something was given back
+            largest = self._known.pop(group)  # found again among all values where something was given back
             if more.is_positive:
-                self._known[group] = _larger([known, found])
+                self._known[group] = _larger([largest, total])
 
     @property
     def total(self) -> Sum:
@@ -188,8 +188,8 @@ class Tally:
         """The group of a part; where its type is not known, all that it may be of."""
         if part.type is not None:
             return [part.group]
-        found = [group for group in self._groups if group[:2] == (part.dataset, part.column)]
-        return found or [(part.dataset, part.column, "")]
+        groups = [group for group in self._groups if group[:2] == (part.dataset, part.column)]
+        return groups or [(part.dataset, part.column, "")]
 
     def _own(self, group: Group, part: Part) -> Sum:
         """What the charges of a part cost."""

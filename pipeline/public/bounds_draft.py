@@ -128,8 +128,8 @@ def _drafted(tree: Mapping[str, Any], share: float, what: str, bins: dict[str, A
 
 
 def _table(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = tree.get(name)
-    return dict(found) if isinstance(found, dict) else {}
+    table = tree.get(name)
+    return dict(table) if isinstance(table, dict) else {}
 
 
 def _features(query: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -150,11 +150,11 @@ def _features(query: Mapping[str, Any]) -> list[dict[str, Any]]:
         )
     tables = [each for each in listed if isinstance(each, dict)]
     # Each column asked for adds noise to all of them.
-    known = [{"lower", "upper"} <= each.keys() for each in tables]
+    complete = [{"lower", "upper"} <= each.keys() for each in tables]
     return [
         {key: each[key] for key in ("name", "count") if key in each}
-        | ({"histogram": False} if is_known and not all(known) else {})
-        for each, is_known in zip(tables, known, strict=True)
+        | ({"histogram": False} if is_known and not all(complete) else {})
+        for each, is_known in zip(tables, complete, strict=True)
     ]
 
 

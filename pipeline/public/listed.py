@@ -109,10 +109,10 @@ def shape_of_list(file: Path, origin: Origin) -> ListedShape:
     scale = values.std(axis=0)
     changes = (values - centre) / scale
     try:
-        found = least_covariance(changes, np.ones(d), 1.0, _GAP)
-        if found.core.shape[0] < d:
+        design = least_covariance(changes, np.ones(d), 1.0, _GAP)
+        if design.core.shape[0] < d:
             raise GeometryError("its records lie in a plane through the origin")
-        matrix = found.covariance * np.outer(scale, scale) * _ROOM
+        matrix = design.covariance * np.outer(scale, scale) * _ROOM
         Ellipsoid(centre, matrix).coordinates()
     except ValueError as error:
         failure = ConfigError(
@@ -121,8 +121,8 @@ def shape_of_list(file: Path, origin: Origin) -> ListedShape:
             "Choose another origin, or leave out features that others determine",
         )
     else:
-        of_sum, of_moment = _noise_beside_the_box(found.covariance, np.max(np.abs(changes), axis=0))
-        gap = _ROOM * found.total / found.lower_bound - 1.0
+        of_sum, of_moment = _noise_beside_the_box(design.covariance, np.max(np.abs(changes), axis=0))
+        gap = _ROOM * design.total / design.lower_bound - 1.0
         return ListedShape(matrix, names, centre, n, gap, of_sum, of_moment)
     raise failure
 

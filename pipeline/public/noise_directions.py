@@ -70,23 +70,23 @@ def principal_directions(release: Path) -> NoiseDirections:
     StoreError
         The release cannot be read.
     """
-    found = open_release(release)
-    scale = _scale(found.attributes["query"].get("geometry", {}))
+    source = open_release(release)
+    scale = _scale(source.attributes["query"].get("geometry", {}))
     if scale.size > _MOST:
         raise ConfigError(
             f"This release has {scale.size:,} features",
             f"All directions are computed of at most {_MOST:,}, for noise along each of them",
             "blockveil public eigenpairs gives the leading directions of a release of any size",
         )
-    if found.attributes.get("matrix") == "directions":
-        return _completed(found, scale)
-    values, vectors = np.linalg.eigh(_moment(found) / np.outer(scale, scale))
+    if source.attributes.get("matrix") == "directions":
+        return _completed(source, scale)
+    values, vectors = np.linalg.eigh(_moment(source) / np.outer(scale, scale))
     if not values[-1] > 0:
         raise ConfigError(
             "This release gives no directions", "Its noise exceeds its matrix", "Use a release with a larger epsilon"
         )
     strength = np.maximum(values[::-1], 0.0)
-    return NoiseDirections(_signed(vectors[:, ::-1]), strength, str(found.attributes["release_id"]))
+    return NoiseDirections(_signed(vectors[:, ::-1]), strength, str(source.attributes["release_id"]))
 
 
 def _completed(release: OpenRelease, scale: Array) -> NoiseDirections:

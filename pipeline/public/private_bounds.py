@@ -85,8 +85,8 @@ def _words(bounds: ChosenBounds) -> str:
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    shown = ", ".join(f'"{name[:40]}"' for name in names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+    quoted = ", ".join(f'"{name[:40]}"' for name in names[:3])
+    return quoted if len(names) <= 3 else f"{quoted} and {len(names) - 3} more"
 
 
 def private_bounds(release: Path, accepted: float = 0.0) -> PrivateBounds:
@@ -121,20 +121,20 @@ def private_bounds(release: Path, accepted: float = 0.0) -> PrivateBounds:
         )
     bounds_of, noise_of = parts
     chosen = bounds_of(opened.arrays, opened.attributes, accepted)
-    found = tuple((name, each) for name, each in chosen if each is not None)
+    bounds = tuple((name, each) for name, each in chosen if each is not None)
     lost = tuple(name for name, each in chosen if each is None)
     reach = noise_of(opened.arrays, opened.attributes).reach
-    if not found:
+    if not bounds:
         raise ConfigError(
             "No column of this release has a bin that stands out from the noise",
             f"A bin is found if it holds about {2.0 * reach:.3g} values or more",
             "Release it with a larger epsilon, for fewer columns or of more records, or declare bounds that you know",
         )
     features = tuple(
-        BoundedFeature(name=name, lower=_within(each.lower), upper=_within(each.upper)) for name, each in found
+        BoundedFeature(name=name, lower=_within(each.lower), upper=_within(each.upper)) for name, each in bounds
     )
     source, digest = str(opened.attributes["release_id"]), opened.output_digest
-    return PrivateBounds(found, lost, reach, BoundsFile(release=source, content_sha256=digest, features=features))
+    return PrivateBounds(bounds, lost, reach, BoundsFile(release=source, content_sha256=digest, features=features))
 
 
 def _within(bound: float) -> float:

@@ -93,8 +93,8 @@ def adapted_shape(release: Path, headroom: float, floor: float = adapted.FLOOR) 
         raise ConfigError(
             f"floor is {floor:g}", "It is a share of the largest eigenvalue, 1e-12 to 1", "Give for instance 0.001"
         )
-    found = read_release(release)
-    matrix, origin = _moment(found)
+    source = read_release(release)
+    matrix, origin = _moment(source)
     variance = np.diagonal(matrix)
     # Each feature counts relative to its own released spread, so that units do not matter.
     importance = 1.0 / np.maximum(variance, 1e-6 * float(np.max(np.abs(variance))) + 1e-300)
@@ -108,8 +108,8 @@ def adapted_shape(release: Path, headroom: float, floor: float = adapted.FLOOR) 
         raised = int(np.count_nonzero(values < floor * values[-1]))
         m = axes.size
         saving = (np.sum(axes) ** 2 + np.sum(axes**2)) / (m * (m + 1) * axes[-1] ** 2)
-        names = tuple(str(name) for name in found.arrays["feature"])
-        return Adapted(shape, names, origin, float(saving), floor, raised, str(found.attributes["release_id"]))
+        names = tuple(str(name) for name in source.arrays["feature"])
+        return Adapted(shape, names, origin, float(saving), floor, raised, str(source.attributes["release_id"]))
     raise failure
 
 

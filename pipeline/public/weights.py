@@ -90,10 +90,10 @@ def save(weights: Mapping[str, NDArray[np.float64]], path: Path) -> str:
 def random(wanted: Mapping[str, tuple[int, int]], seed: int) -> Weights:
     """Start of training: normal weights of variance one over the number of inputs, the constant's zero."""
     source = np.random.default_rng(seed)
-    found = {layer: source.standard_normal(shape) / np.sqrt(shape[1]) for layer, shape in wanted.items()}
-    for array in found.values():
+    weights = {layer: source.standard_normal(shape) / np.sqrt(shape[1]) for layer, shape in wanted.items()}
+    for array in weights.values():
         array[:, 0] = 0.0
-    return found
+    return weights
 
 
 def step(release: Path, before: Weights | None, examples: float, rate: float) -> Weights:
@@ -120,15 +120,15 @@ def step(release: Path, before: Weights | None, examples: float, rate: float) ->
     if not (examples > 0 and rate > 0):
         raise ConfigError("The number of examples or the rate is not positive", "Both are above 0", "Correct them")
     arrays = read_release(release).arrays
-    found = {name.removesuffix("_gradients"): array for name, array in arrays.items() if name.endswith("_gradients")}
-    if not found and "gradients" in arrays:
-        found = {"last": arrays["gradients"]}
-    if not found:
+    gradient = {name.removesuffix("_gradients"): array for name, array in arrays.items() if name.endswith("_gradients")}
+    if not gradient and "gradients" in arrays:
+        gradient = {"last": arrays["gradients"]}
+    if not gradient:
         raise StoreError(f"{release.name} holds no gradients", "A step follows a gradient", "Name such a release")
-    start = before or {layer: np.zeros(array.shape) for layer, array in found.items()}
-    if {layer: array.shape for layer, array in start.items()} != {k: array.shape for k, array in found.items()}:
+    start = before or {layer: np.zeros(array.shape) for layer, array in gradient.items()}
+    if {layer: array.shape for layer, array in start.items()} != {k: array.shape for k, array in gradient.items()}:
         raise ConfigError("The weights have other shapes than the gradients", "Both are of one model", "Name its file")
-    return {layer: array - rate / examples * found[layer] for layer, array in start.items()}
+    return {layer: array - rate / examples * gradient[layer] for layer, array in start.items()}
 
 
 def _content(path: Path, name: str, most: int | None = None) -> bytes:
@@ -151,17 +151,17 @@ def _arrays(content: bytes, name: str, wanted: Mapping[str, tuple[int, int]] | N
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             heads = {info.filename.removesuffix(".npy"): _head(archive, info) for info in archive.infolist()}
             _check(heads, name, wanted)
-            found = {
+            arrays = {
                 layer: np.asarray(np.lib.format.read_array(io.BytesIO(archive.read(head.info))), dtype=np.float64)
                 for layer, head in heads.items()
             }
     except (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, MemoryError, *_OF_ARCHIVES):
-        found = {}
-    if not found or any(array.ndim != 2 or not np.isfinite(array).all() for array in found.values()):
+        arrays = {}
+    if not arrays or any(array.ndim != 2 or not np.isfinite(array).all() for array in arrays.values()):
         raise _error(
             name, "holds no finite weights", 'Give an .npz file with "last" (and "hidden", or "hidden_1" and so on)'
         )
-    return found
+    return arrays
 
 
 def _check(heads: Mapping[str, _Head], name: str, wanted: Mapping[str, tuple[int, int]] | None) -> None:

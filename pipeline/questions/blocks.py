@@ -137,24 +137,24 @@ def _noise(
         Of the records, where it is stated.
     """
     noise, along = design.entry_noise, "coordinate" if lead else axes[0]
-    found: dict[str, tuple[Any, tuple[str, ...]]] = {
+    arrays: dict[str, tuple[Any, tuple[str, ...]]] = {
         derived_noise.BY_ROW: (noise.rows, (along,)),
         derived_noise.OFF_DIAGONAL: (np.asarray(noise.off_diagonal), ()),
         derived_noise.OF_A_STEP: (np.asarray(noise.of_a_step), ()),
         derived_noise.ROW_UNITS: (units[0], (axes[0],)),
     }
     if len(units) > 1:
-        found |= {
+        arrays |= {
             derived_noise.BY_COLUMN: (noise.columns, (axes[1],)),
             derived_noise.COLUMN_UNITS: (units[1], (axes[1],)),
         }
     if rounding is not None:
-        found |= {
+        arrays |= {
             derived_noise.ROUNDING_BY_ROW: (rounding.rows, (along,)),
             derived_noise.SECOND_ORDER: (np.asarray(rounding.second_order), ()),
         }
-        found |= {derived_noise.ROUNDING_BY_COLUMN: (rounding.columns, (axes[1],))} if len(units) > 1 else {}
-    return found
+        arrays |= {derived_noise.ROUNDING_BY_COLUMN: (rounding.columns, (axes[1],))} if len(units) > 1 else {}
+    return arrays
 
 
 class SecondMomentBlocks(_Stated):
@@ -174,8 +174,8 @@ class SecondMomentBlocks(_Stated):
 
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
         """Value."""
-        found = block_estimates.second_moment_block(released, self._design, self._coordinates, tile.rows, tile.columns)
-        yield from self._mirrored(tile.rows, tile.columns, found)
+        block = block_estimates.second_moment_block(released, self._design, self._coordinates, tile.rows, tile.columns)
+        yield from self._mirrored(tile.rows, tile.columns, block)
 
 
 class OuterBlocks(_Stated):
@@ -196,10 +196,10 @@ class OuterBlocks(_Stated):
 
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
         """Value."""
-        found = block_estimates.outer_products_block(
+        block = block_estimates.outer_products_block(
             released, self._design, self._left, self._right, tile.rows, tile.columns
         )
-        yield self._name, (slice(*tile.rows), slice(*tile.columns)), found
+        yield self._name, (slice(*tile.rows), slice(*tile.columns)), block
 
 
 class RecordBlocks(_Plain):
@@ -211,10 +211,10 @@ class RecordBlocks(_Plain):
 
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
         """Value and error."""
-        found = block_estimates.records_block(released, self._design, self._coordinates, tile.rows)
+        block = block_estimates.records_block(released, self._design, self._coordinates, tile.rows)
         place = slice(*tile.rows), slice(*tile.columns)
-        yield self._name, place, found.value
-        yield f"{self._name}_standard_deviation", place, found.standard_deviation
+        yield self._name, place, block.value
+        yield f"{self._name}_standard_deviation", place, block.standard_deviation
 
 
 class CovarianceBlocks(_Stated):
@@ -247,8 +247,8 @@ class CovarianceBlocks(_Stated):
         )
         self._head = head
         arrays: dict[str, tuple[Any, tuple[str, ...]]] = dict(self._axes)
-        for name, found, axes in (("count", head.count, ()), ("mean", head.mean, ("feature",))):
-            arrays |= {name: (found.value, axes), f"{name}_standard_deviation": (found.standard_deviation, axes)}
+        for name, estimate, axes in (("count", head.count, ()), ("mean", head.mean, ("feature",))):
+            arrays |= {name: (estimate.value, axes), f"{name}_standard_deviation": (estimate.standard_deviation, axes)}
         return arrays
 
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
@@ -257,9 +257,9 @@ class CovarianceBlocks(_Stated):
             raise RuntimeError("the first row of tiles is needed first")
         rows, columns = ((max(low, 1) - 1, high - 1) for low, high in (tile.rows, tile.columns))
         inner = released[int(tile.rows[0] == 0) :, int(tile.columns[0] == 0) :]
-        found = block_estimates.covariance_block(inner, self._design, self._head, rows, columns)
-        self._see(found, self._head, rows, columns)
-        yield from self._mirrored(rows, columns, found)
+        block = block_estimates.covariance_block(inner, self._design, self._head, rows, columns)
+        self._see(block, self._head, rows, columns)
+        yield from self._mirrored(rows, columns, block)
 
     def _see(
         self, value: NDArray[np.float64], head: CovarianceHead, rows: tuple[int, int], columns: tuple[int, int]
@@ -286,16 +286,16 @@ class ShortenedCovarianceBlocks(CovarianceBlocks):
 
     def small(self, first: Mapping[Tile, Released]) -> ReleaseArrays:
         """Count and mean; the error of the mean comes last."""
-        found = dict(super().small(first))
-        self._of_means = found.pop(_OF_MEANS)
-        return found
+        arrays = dict(super().small(first))
+        self._of_means = arrays.pop(_OF_MEANS)
+        return arrays
 
     def last(self) -> ReleaseArrays:
         """What shortening takes of each variance, and the error of the mean."""
-        taken = self._shortening.taken(self._variances, self._noise)
-        by_feature = TakenByFeature.of(taken, self._shortening.share, self._variances)
+        clipped_variance = self._shortening.taken(self._variances, self._noise)
+        by_feature = TakenByFeature.of(clipped_variance, self._shortening.share, self._variances)
         noise, axes = self._of_means
-        return {"clipped_variance": (taken, axes), _OF_MEANS: (np.hypot(noise, by_feature.means), axes)}
+        return {"clipped_variance": (clipped_variance, axes), _OF_MEANS: (np.hypot(noise, by_feature.means), axes)}
 
     def _see(
         self, value: NDArray[np.float64], head: CovarianceHead, rows: tuple[int, int], columns: tuple[int, int]
@@ -307,9 +307,9 @@ class ShortenedCovarianceBlocks(CovarianceBlocks):
         for start in range(rows[0], rows[1], _PART):
             part = start, min(start + _PART, rows[1])
             inside = slice(part[0] - rows[0], part[1] - rows[0])
-            moved = np.outer(head.shift[slice(*part)], head.shift[slice(*part)])
+            shift_terms = np.outer(head.shift[slice(*part)], head.shift[slice(*part)])
             own = self._own_noise(head, part)
-            deviation = block_estimates.covariance_deviation(value[inside, inside] + moved, own, head, part, part)
+            deviation = block_estimates.covariance_deviation(value[inside, inside] + shift_terms, own, head, part, part)
             self._noise[slice(*part)] = np.diagonal(deviation)
 
     def _own_noise(self, head: CovarianceHead, part: tuple[int, int]) -> NDArray[np.float64]:
@@ -317,5 +317,5 @@ class ShortenedCovarianceBlocks(CovarianceBlocks):
         inner, back = (part[0] + 1, part[1] + 1), head.back[slice(*part)]
         noise = self._design.standard_deviations(inner, inner)
         noise = noise if self._rounding is None else self._rounding.beside(noise, inner, inner)
-        found: NDArray[np.float64] = np.outer(back, back) * noise
-        return found
+        deviations: NDArray[np.float64] = np.outer(back, back) * noise
+        return deviations

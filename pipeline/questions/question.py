@@ -185,13 +185,13 @@ def mapped_facts(clip: Quantiser, directed: bool) -> dict[str, Any]:
     The whole numbers of the map are rounded from what a linear algebra library returns. Another library may return
     others, which the digest tells: it would give other answers to the same question.
     """
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     if directed:
-        found["directions"] = "integer map over 2**33, rounded to nearest, version 1"
+        facts["directions"] = "integer map over 2**33, rounded to nearest, version 1"
     mixing = clip.coordinates.mixing
     if mixing is not None:
-        found["map"] = {"bits": mixing.bits, "sha256": mixing.digest}
-    return found
+        facts["map"] = {"bits": mixing.bits, "sha256": mixing.digest}
+    return facts
 
 
 def check_even(quantiser: Quantiser, spread: Vector) -> None:

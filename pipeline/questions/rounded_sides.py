@@ -62,10 +62,10 @@ class RoundedSide:
         if self.rounded is None:
             return {}
         c, places = self.quantiser.coordinates, 1.0 / self.tilt
-        found: dict[str, Any] = {"rounding": f"at {int(places)} places by content"}
+        facts: dict[str, Any] = {"rounding": f"at {int(places)} places by content"}
         if np.any(c.scale != np.maximum(c.upper - c.origin, c.origin - c.lower)):
-            found[f"{of}steps_per_unit"] = (self.quantiser.largest / c.scale).tolist()
-        return found
+            facts[f"{of}steps_per_unit"] = (self.quantiser.largest / c.scale).tolist()
+        return facts
 
     def by_coordinate(self, records: int, alike: int) -> Vector:
         """Root mean square errors of sums, the constant first where there is one; see :mod:`.rounding_error`."""
