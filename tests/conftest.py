@@ -176,7 +176,8 @@ def pytest_configure(config):
             if "prefect.context" in sys.modules:
                 sys.modules["prefect.context"].refresh_global_settings_context()
 
-        config.pluginmanager.register(Processes(count, shares_with, begin), "processes")
+        measured = config.option.costs is not None
+        config.pluginmanager.register(Processes(count, shares_with, begin, measured), "processes")
 
 
 def pytest_sessionfinish(session, exitstatus):
@@ -187,7 +188,9 @@ def pytest_sessionfinish(session, exitstatus):
         costs = Counter()
         for test, seconds in processes.costs.items():
             costs[test.partition("[")[0]] += seconds
-        lines = [f"{seconds:.2f} {test}\n" for test, seconds in costs.most_common() if seconds >= 0.5]
+        # What is shared by all files is of no file.
+        listed = ((test, seconds) for test, seconds in costs.most_common() if seconds >= 0.5 and ".py::" in test)
+        lines = [f"{seconds:.2f} {test}\n" for test, seconds in listed]
         Path(file).write_text("".join(lines))
 
 

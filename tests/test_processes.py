@@ -13,12 +13,13 @@ sys.path.insert(0, {root!r})
 from tests.house.processes import Processes
 
 def pytest_configure(config):
-    config.pluginmanager.register(Processes({count}, lambda test: test.partition("::")[0], lambda number: None))
+    group_of, begin = lambda test: test.partition("::")[0], lambda number: None
+    config.pluginmanager.register(Processes({count}, group_of, begin, {measured}))
 """
 
 
-def run(folder, count, *words, **files):
-    (folder / "conftest.py").write_text(CONFTEST.format(root=str(ROOT), count=count))
+def run(folder, count, *words, measured=False, **files):
+    (folder / "conftest.py").write_text(CONFTEST.format(root=str(ROOT), count=count, measured=measured))
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", *words, str(folder)]
@@ -89,21 +90,31 @@ def pytest_sessionfinish(session):
 """
 
 
-def test_what_a_file_shares_has_its_own_costs_from_its_beginning_to_its_end(tmp_path):
+WORK = """
+import os
+def work():
+    end = sum(os.times()[:4]) + 0.5
+    while sum(os.times()[:4]) < end: pass
+"""
+SERVER = "import sys, test_a\nfor line in sys.stdin: test_a.work(); print(flush=True)"
+
+
+def test_what_tests_share_has_its_own_costs_and_a_server_of_theirs_those_of_the_test_that_asks_it(tmp_path):
     tests = (
-        "import os, pytest\ndef work():\n"
-        "    end = sum(os.times()[:4]) + 0.5\n    while sum(os.times()[:4]) < end: pass\n"
-        "@pytest.fixture(scope='module')\ndef shared():\n    work()\n    yield\n    work()\n"
-        "def test_1(shared): pass\ndef test_2(shared): work()\n"
+        f"import pytest, subprocess, sys\n{WORK}\n@pytest.fixture(scope='module')\ndef server():\n    work()\n"
+        f"    command, pipe = [sys.executable, '-c', {SERVER!r}], subprocess.PIPE\n"
+        "    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server: yield server\n    work()\n"
+        "def ask(server): print(file=server.stdin, flush=True); server.stdout.readline()\n"
+        "def test_1(server): pass\ndef test_2(server): ask(server)\ndef test_3(server): pass\n"
     )
     (tmp_path / "prints.py").write_text(COSTS)
-    done = run(tmp_path, 1, "-s", "-p", "prints", test_a=tests)
-    assert done.returncode == 0
+    done = run(tmp_path, 1, "-s", "-p", "prints", measured=True, test_a=tests)
+    assert done.returncode == 0, done.stdout + done.stderr
     words = (line.split() for line in done.stdout.splitlines() if "test_a.py::" in line)
     costs = {name.rpartition("::")[2]: float(seconds) for name, seconds in words}
-    assert costs.keys() == {"shared", "test_1", "test_2"}
-    assert costs["shared"] > 0.9 > costs["test_1"]
-    assert costs["test_2"] > 0.4
+    assert costs.keys() == {"server", "test_1", "test_2", "test_3"}
+    assert costs["server"] > 0.9
+    assert costs["test_2"] > 0.4 > costs["test_3"]
 
 
 def test_a_stream_that_a_logger_took_during_the_collection_is_written_to_and_shown(tmp_path):

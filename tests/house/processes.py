@@ -14,10 +14,12 @@ import tempfile
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
+import psutil
 import pytest
 from _pytest.reports import TestReport
 
@@ -43,16 +45,20 @@ class Processes:
         Name that tests of one process have in common, by the name of a test.
     begin
         Called with its number in each process before its first test.
+    measured
+        Whether to look at the processor's time before and after each test.
 
     Attributes
     ----------
     costs
-        Seconds of a processor that each test took so far, with those of processes that it started and waited for; and
-        each fixture that tests of a file share, which no test's seconds hold.
+        Seconds of a processor that each test took so far, in this process and those that it started; and each fixture
+        that tests share, which no test's seconds hold.
     """
 
-    def __init__(self, count: int, group_of: Callable[[str], Hashable], begin: Callable[[int], None]) -> None:
-        self._count, self._group_of, self._begin = count, group_of, begin
+    def __init__(
+        self, count: int, group_of: Callable[[str], Hashable], begin: Callable[[int], None], measured: bool = False
+    ) -> None:
+        self._count, self._group_of, self._begin, self._measured = count, group_of, begin, measured
         self._waiting, self._running = deque[list[Any]](), dict[Connection, _Process]()
         self.costs = defaultdict[str, float](float)
 
@@ -90,7 +96,7 @@ class Processes:
         if process.pid == 0:
             for other in (mine, *self._running):
                 other.close()
-            _work(session, its, number, self._begin)
+            _work(session, its, number, self._begin, self._measured)
         its.close()
         self._running[mine] = process
 
@@ -135,7 +141,7 @@ class Processes:
             self._start(session, process.number)
 
 
-def _work(session: Any, pipe: Connection, number: int, begin: Callable[[int], None]) -> None:
+def _work(session: Any, pipe: Connection, number: int, begin: Callable[[int], None], measured: bool) -> None:
     """Run groups of tests until there is none left; the end of this process."""
     code = 1
     try:
@@ -146,7 +152,7 @@ def _work(session: Any, pipe: Connection, number: int, begin: Callable[[int], No
         _write_apart(capture)
         session.config.pluginmanager.register(_Reports(config, pipe), "reports to the first process")
         begin(number)
-        _run(session, pipe)
+        _run(session, pipe, measured)
         code = 0
     except BaseException as problem:  # whatever it is, this process ends here
         os.write(2, f"a process of tests ended: {problem!r}\n".encode())
@@ -169,42 +175,47 @@ def _write_apart(capture: Any) -> None:
                     os.dup2(own.fileno(), there)
 
 
-def _run(session: Any, pipe: Connection) -> None:
+def _run(session: Any, pipe: Connection, measured: bool) -> None:
     def more() -> Sequence[Any]:
         pipe.send(("more", None))
         return [session.items[place] for place in pipe.recv() or ()]
 
     shared = _SharedFixtures()
-    session.config.pluginmanager.register(shared, "costs of fixtures")
+    if measured:
+        session.config.pluginmanager.register(shared, "costs of fixtures")
     queue = deque(more())
     while queue:
         item = queue.popleft()
         if not queue:
             queue.extend(more())
-        before = _processor_seconds()
-        shared.costs.clear()
+        before = _processor_seconds() if measured else 0.0
         session.config.hook.pytest_runtest_protocol(item=item, nextitem=queue[0] if queue else None)
-        pipe.send(("done", (_processor_seconds() - before, dict(shared.costs))))
+        pipe.send(("done", (_processor_seconds() - before if measured else 0.0, dict(shared.costs))))
+        shared.costs.clear()
         if session.shouldfail or session.shouldstop:
             pipe.send(("stopped", None))
             return
 
 
 def _processor_seconds() -> float:
-    """What this process has taken, and those that it started and waited for."""
-    return sum(os.times()[:4])
+    """What this process and all that it started have taken, servers among them that still run."""
+    seconds = sum(os.times()[:4])
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            seconds += sum(process.cpu_times()[:4])
+    return seconds
 
 
 class _SharedFixtures:
-    """Measures what tests of a file share: setting it up, and tearing it down again."""
+    """Measures what tests share: setting it up, and tearing it down again."""
 
     def __init__(self) -> None:
         self.costs = defaultdict[str, float](float)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
-        """Measure a fixture of a file or a class; its last finalizer runs first."""
-        if fixturedef.scope not in ("class", "module"):
+        """Measure a fixture of several tests; its last finalizer runs first."""
+        if fixturedef.scope == "function":
             return (yield)
         name = f"{fixturedef.baseid}::{fixturedef.argname}"
         before, after = [_processor_seconds()], list[float]()
