@@ -17,8 +17,8 @@ Output = Annotated[Path, typer.Option(help="New .npy file for the matrix, one di
 
 def directions(release: Release, output: Output, as_json: Json = False) -> None:
     """Write the principal directions of a release, for mvg and mvg-exact. Costs no privacy."""
-    from blockveil.pipeline.public import noise_directions
+    from blockveil.pipeline.public import noise_directions, shaping
 
     found = noise_directions.principal_directions(release)
-    noise_directions.save(found, output)
+    shaping.save_matrix(found.matrix, output)
     print_answer(found.rows(output.name), as_json, written=output)

@@ -49,7 +49,7 @@ def shape(
     from blockveil.pipeline.public import shaping
 
     found = shaping.adapted_shape(release, headroom, floor)
-    shaping.save(found, output)
+    shaping.save_matrix(found.matrix, output)
     print_answer(found.rows(output.name), as_json, written=output)
 
 

@@ -6,10 +6,12 @@ A message never holds a data value, a key, a row count or the text of a foreign 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, TypeVar
 
 from blockveil.pipeline.base.printable import printable, short
+
+T = TypeVar("T")
 
 _LONGEST_WORD = 120
 _LONG_RULE = 200
@@ -54,6 +56,33 @@ class BlockveilError(Exception):
     def in_full(self) -> str:
         """The error for a terminal, with every problem where several were found at once."""
         return str(self)
+
+
+def guard(
+    work: Callable[[], T],
+    failure: Callable[[Any], BlockveilError],
+    kinds: type[Exception] | tuple[type[Exception], ...] = Exception,
+) -> T:
+    """Return what some work returns; an error that is none of ours becomes the failure that is made of it.
+
+    Its text may quote a record or a key, so the failure is raised outside of the handler: it carries nothing of it.
+
+    Parameters
+    ----------
+    work
+        The work.
+    failure
+        Makes the failure from the error, of which it says no more than the kind.
+    kinds
+        Errors that are taken; others pass.
+    """
+    try:
+        return work()
+    except BlockveilError:
+        raise
+    except kinds as error:
+        found = failure(error)
+    raise found
 
 
 def _plain(text: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import Any, TypeVar
 
 from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import ObjectStore, WrapperStore
 
 from blockveil.pipeline.data import objects
+
+T = TypeVar("T")
 
 NAME = "The release's store"
 
@@ -34,31 +36,27 @@ class AnsweringStore(WrapperStore[ObjectStore[Any]]):
         StoreError
             The store does not give it.
         """
-        try:
-            return await super().get(key, prototype, byte_range)
-        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-            failure = objects.unreachable(NAME, error)
-        raise failure
+        return await _answered(super().get(key, prototype, byte_range))
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:
         """Parts of objects; raises as :meth:`get`."""
-        try:
-            return await super().get_partial_values(prototype, key_ranges)
-        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-            failure = objects.unreachable(NAME, error)
-        raise failure
+        return await _answered(super().get_partial_values(prototype, key_ranges))
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Names directly below a prefix; raises as :meth:`get`."""
-        found = []
-        try:
-            found = [name async for name in super().list_dir(prefix)]
-        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-            failure = objects.unreachable(NAME, error)
-        else:
-            for name in found:
-                yield name
-            return
-        raise failure
+        for name in await _answered(_all(super().list_dir(prefix))):
+            yield name
+
+
+async def _all(names: AsyncIterator[str]) -> list[str]:
+    return [name async for name in names]
+
+
+async def _answered(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
+        failure = objects.unreachable(NAME, error)
+    raise failure

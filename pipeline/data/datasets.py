@@ -27,7 +27,7 @@ from blockveil.pipeline.data.grown_rows import GrownRows
 from blockveil.pipeline.data.ingest.store_contract import Contract, MapOrigin
 from blockveil.pipeline.data.plain_rows import rows_of
 from blockveil.pipeline.data.sparse_store import Form, Stored, open_rows, parts_of
-from blockveil.pipeline.data.stores import check_complete, is_damage, is_of_objects, unreadable
+from blockveil.pipeline.data.stores import check_complete, guarded, is_damage, is_of_objects
 
 _identified: set[str] = set()
 """Openings whose records this process has identified."""
@@ -177,18 +177,14 @@ class Dataset:
         """
         if key.fingerprint(self.fingerprint) == fingerprint or not isinstance(self.array, GrownRows):
             return self
-        try:
-            found = prefixes(self.array)
-        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-            failure = unreadable("The store of the records", error)
-        else:
-            of = next((count for count, one in enumerate(found, 1) if key.fingerprint(one) == fingerprint), None)
-            if of is None:
-                return self
-            array = self.array.first(of)
-            opening = secrets.token_hex(8)  # processes identify records by the name of their opening
-            return replace(self, array=array, rows=array.shape[0], fingerprint=found[of - 1], _opening=opening)
-        raise failure
+        grown = self.array
+        found = guarded(lambda: prefixes(grown))
+        of = next((count for count, one in enumerate(found, 1) if key.fingerprint(one) == fingerprint), None)
+        if of is None:
+            return self
+        array = grown.first(of)
+        opening = secrets.token_hex(8)  # processes identify records by the name of their opening
+        return replace(self, array=array, rows=array.shape[0], fingerprint=found[of - 1], _opening=opening)
 
     def check_unchanged(self, *, committed: bool = False) -> None:
         """Refuse to go on if the stored records are no longer those that were opened.
@@ -356,8 +352,4 @@ def _check_rows(rows: int, rows_at_most: int) -> None:
 
 
 def _fingerprint(array: Stored) -> str:
-    try:
-        return fingerprint(array)
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = unreadable("The store of the records", error)
-    raise failure
+    return guarded(lambda: fingerprint(array))

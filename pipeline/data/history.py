@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.pipeline.base.errors import BlockveilError, DataError
+from blockveil.pipeline.base.errors import DataError
 from blockveil.pipeline.data.content_key import ContentKey
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.data.sparse_store import Stored
-from blockveil.pipeline.data.stores import unreadable
+from blockveil.pipeline.data.stores import guarded
 
 _BYTES = 64 * 2**20
 
@@ -67,13 +67,8 @@ def history_of(dataset: Dataset, key: ContentKey, earlier: Sequence[str] = (), o
     StoreError
         They cannot be read.
     """
-    try:
-        return _found(dataset, key, [*earlier, *([] if own is None else [own])], to_the_end=own is None)
-    except BlockveilError:
-        raise
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = unreadable("The store of the records", error)
-    raise failure
+    known = [*earlier, *([] if own is None else [own])]
+    return guarded(lambda: _found(dataset, key, known, to_the_end=own is None))
 
 
 def histories(array: Stored, key: ContentKey, ends: Sequence[int]) -> list[str]:

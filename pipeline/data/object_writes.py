@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.errors import BlockveilError, StoreError, StoreUnreachable
+from blockveil.pipeline.base.errors import StoreError, StoreUnreachable, guard
 from blockveil.pipeline.data.objects import client, is_denied, is_error, looked_up, state_of, unreachable
 
 if TYPE_CHECKING:
@@ -47,13 +47,7 @@ def answered(name: str, work: Callable[[], Result]) -> Result:
     StoreUnreachable
         It does not answer as it should; another try may help.
     """
-    try:
-        return work()
-    except BlockveilError:
-        raise
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = _refused(name, error)
-    raise failure
+    return guard(work, lambda error: _refused(name, error))
 
 
 def _refused(name: str, error: Exception) -> StoreError:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from blockveil.pipeline.base.errors import NotPermitted, StoreError, StoreUnreachable
+from blockveil.pipeline.base.errors import NotPermitted, StoreError, StoreUnreachable, guard
 from blockveil.pipeline.base.extras import MissingExtra
 
 if TYPE_CHECKING:
@@ -302,11 +302,7 @@ def names_below(address: str) -> list[str]:
 
 def _names(address: str, ask: Callable[[Client], list[str]]) -> list[str]:
     place = client(address)
-    try:
-        return ask(place)
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = unreachable("The folder of releases", error)
-    raise failure
+    return guard(lambda: ask(place), lambda error: unreachable("The folder of releases", error))
 
 
 def is_error(error: BaseException, *kinds: str) -> bool:

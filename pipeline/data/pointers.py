@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from blockveil.pipeline.base.errors import NotPermitted, StoreError
+from blockveil.pipeline.base.errors import NotPermitted, StoreError, guard
 from blockveil.pipeline.base.foreign_files import MOST_METADATA, parse_json, read_regular
 from blockveil.pipeline.base.nearest import among
 from blockveil.pipeline.base.printable import printable
@@ -138,14 +138,12 @@ def stated(location: Location) -> dict[str, Any] | None:
         Nobody knows: this account may not look, or the store of an address does not answer.
     """
     try:
-        content = parse_json(_content(location) or b"")
-    except PermissionError:
-        failure = not_permitted(location)
+        content = guard(
+            lambda: parse_json(_content(location) or b""), lambda _: not_permitted(location), PermissionError
+        )
     except (OSError, ValueError):
         return None
-    else:
-        return content if isinstance(content, dict) else None
-    raise failure
+    return content if isinstance(content, dict) else None
 
 
 def _content(location: Location) -> bytes | None:
@@ -153,13 +151,10 @@ def _content(location: Location) -> bytes | None:
         return read_regular(location, MOST_METADATA)
     folder, _, name = location.rpartition("/")
     place = objects.client(folder)
-    try:
-        found = objects.content_of(place, name, MOST_METADATA)
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = objects.unreachable(name, error)
-    else:
-        return None if found is None else found[0]
-    raise failure
+    found = guard(
+        lambda: objects.content_of(place, name, MOST_METADATA), lambda error: objects.unreachable(name, error)
+    )
+    return None if found is None else found[0]
 
 
 def require_there(location: Location, named: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.pipeline.base import durable, staging
-from blockveil.pipeline.base.errors import DataError
+from blockveil.pipeline.base.errors import DataError, guard
 from blockveil.pipeline.base.permissions import open_as
 from blockveil.pipeline.data.zarr_arrays import create_group, write_array
 
@@ -35,16 +35,14 @@ def write_config(folder: Path) -> Path:
     Raises StoreError where the folder cannot be written.
     """
     copy = folder / "configs" / CONFIG.name
-    if copy.exists():
-        return copy
-    try:
+
+    def write() -> None:
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
         durable.replace_file(copy, CONFIG.read_bytes(), copy.with_suffix(".new"))
-    except OSError as error:
-        failure = durable.store_error(error, "the demo's config cannot be written")
-    else:
-        return copy
-    raise failure
+
+    if not copy.exists():
+        guard(write, lambda error: durable.store_error(error, "the demo's config cannot be written"), OSError)
+    return copy
 
 
 def write_records(source: Path, store: Path) -> bool:

@@ -13,6 +13,7 @@ from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, ObjectStore
 
+from blockveil.pipeline.base.errors import guard
 from blockveil.pipeline.base.foreign_files import MOST_METADATA, open_regular, read_regular, regular_below
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.answering_store import NAME, AnsweringStore
@@ -103,7 +104,7 @@ def opened_release(location: Location) -> tuple[Members, dict[str, Any]]:
         store: ReleaseFiles | SentRelease = ReleaseFiles(location, forms)
     else:
         place = objects.client(location)
-        sent = _listed(place)
+        sent = guard(lambda: objects.Objects(place, ""), lambda error: objects.unreachable(NAME, error))
         files = sent.sizes
         attributes, forms = _described(files, lambda name: sent.read(name, 0, MOST_METADATA))
         store = SentRelease(ObjectStore(place, read_only=True))
@@ -114,14 +115,6 @@ def opened_release(location: Location) -> tuple[Members, dict[str, Any]]:
 
 def _described(files: Mapping[str, int], read: Callable[[str], bytes]) -> tuple[dict[str, Any], dict[str, ChunkForm]]:
     return attributes_of(files, read), chunk_forms(files, read)
-
-
-def _listed(place: Any) -> objects.Objects:
-    try:
-        return objects.Objects(place, "")
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = objects.unreachable(NAME, error)
-    raise failure
 
 
 def _form_of(key: str, forms: Mapping[str, ChunkForm]) -> ChunkForm | None:

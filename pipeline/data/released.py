@@ -13,7 +13,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from blockveil.pipeline.base.errors import BlockveilError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, StoreError, guard
 from blockveil.pipeline.base.foreign_files import NotPlain
 from blockveil.pipeline.data.content import Labelled, array_digest, content_digest, release_digest
 from blockveil.pipeline.data.derived_noise import derived
@@ -36,33 +36,6 @@ RUNNING_TOTAL = "running_total"
 
 
 @dataclass(frozen=True, eq=False)
-class ReleaseInMemory:
-    """A release in memory.
-
-    Attributes
-    ----------
-    path
-        Zarr group it was read from: a folder, or an address in an object store.
-    arrays
-        Values by name: float64, and text for names of features.
-    dimensions
-        Name of each axis, by array.
-    attributes
-        Guarantee, parameters and provenance.
-    """
-
-    path: Location
-    arrays: dict[str, NDArray[Any]]
-    dimensions: dict[str, tuple[str, ...]]
-    attributes: dict[str, Any]
-
-    @property
-    def output_digest(self) -> str:
-        """Digest of all of it, as :mod:`.content` says."""
-        return str(self.attributes["output_digest"])
-
-
-@dataclass(frozen=True, eq=False)
 class OpenRelease:
     """A checked release whose values stay on the disk: its arrays may be larger than memory.
 
@@ -79,7 +52,7 @@ class OpenRelease:
     """
 
     path: Location
-    arrays: dict[str, ArrayLikeOnDisk]
+    arrays: Mapping[str, ArrayLikeOnDisk]
     dimensions: dict[str, tuple[str, ...]]
     attributes: dict[str, Any]
 
@@ -87,6 +60,18 @@ class OpenRelease:
     def name(self) -> str:
         """Name of the group: date and digest."""
         return name_of(self.path)
+
+    @property
+    def output_digest(self) -> str:
+        """Digest of all of it, as :mod:`.content` says."""
+        return str(self.attributes["output_digest"])
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseInMemory(OpenRelease):
+    """A checked release in memory; its values are float64, and text for names of features."""
+
+    arrays: dict[str, NDArray[Any]]
 
 
 def read_release(path: Location) -> ReleaseInMemory:
@@ -166,46 +151,38 @@ def stating(location: Location) -> Iterator[None]:
 
 
 def _open(location: Location) -> tuple[dict[str, zarr.Array[Any]], dict[str, Any]]:
-    try:
+    def opened() -> tuple[dict[str, zarr.Array[Any]], dict[str, Any]]:
         members, attributes = opened_release(location)
         check_stated(attributes, {name: tuple(array.shape) for name, array in members.items()})
         return members, attributes
-    except BlockveilError:
-        raise
-    except PermissionError:
-        failure = not_permitted(location)
-    except NotPlain as error:
-        failure = damaged(location, f"is not written as a release is: {error}")
-    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
-        absent = isinstance(location, Path) and not location.exists()
-        failure = _absent(location) if absent else damaged(location, "is missing or is not a release")
-    raise failure
+
+    def failure(error: Exception) -> StoreError:
+        if isinstance(error, NotPlain):
+            return damaged(location, f"is not written as a release is: {error}")
+        if isinstance(location, Path) and not isinstance(error, PermissionError) and not location.exists():
+            return _absent(location)
+        return _refused(error, location, "is missing or is not a release")
+
+    return guard(opened, failure)
+
+
+def _refused(error: Exception, location: Location, problem: str) -> StoreError:
+    return not_permitted(location) if isinstance(error, PermissionError) else damaged(location, problem)
 
 
 def _values(members: dict[str, zarr.Array[Any]], location: Location) -> dict[str, NDArray[Any]]:
-    try:
-        return {name: np.asarray(array[...]) for name, array in members.items()}
-    except BlockveilError:
-        raise
-    except PermissionError:
-        failure = not_permitted(location)
-    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = damaged(location, "cannot be read: a chunk is damaged")
-    raise failure
+    return guard(
+        lambda: {name: np.asarray(array[...]) for name, array in members.items()},
+        lambda error: _refused(error, location, "cannot be read: a chunk is damaged"),
+    )
 
 
 def _check(digest: Callable[[Mapping[str, Any]], str], attributes: Mapping[str, Any], location: Location) -> None:
-    failure = damaged(location, "is damaged: it does not match its digest")
-    try:
-        found = digest(attributes)
-    except BlockveilError:
-        raise
-    except PermissionError:
-        found, failure = "", not_permitted(location)
-    except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
-        found = ""
-    if not found or found != attributes.get("output_digest"):
-        raise failure
+    problem = "is damaged: it does not match its digest"
+    if guard(lambda: digest(attributes), lambda error: _refused(error, location, problem)) != attributes.get(
+        "output_digest"
+    ):
+        raise damaged(location, problem)
 
 
 def _known(location: Location, members: Mapping[str, zarr.Array[Any]], attributes: Mapping[str, Any]) -> str:

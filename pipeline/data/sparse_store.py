@@ -17,7 +17,7 @@ import numpy as np
 import zarr
 
 from blockveil.engine.answers.sparse_rows import SparseRows
-from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.errors import DataError, StoreError, guard
 from blockveil.pipeline.data.conventions import require_plain
 from blockveil.pipeline.data.grown_rows import PARTED, GrownEntries, GrownRows, Manifest, PartRows
 from blockveil.pipeline.data.stores import Location, open_array, open_node, open_stored, unreadable
@@ -126,16 +126,13 @@ def _grown(location: Location, member: str, attributes: dict[str, Any], name: st
     manifest = _manifest(attributes, name)
     kind = GrownEntries if manifest.sparse else GrownRows
     found = kind(manifest, partial(open_part, location, member, manifest.sparse), attributes)
-    try:
+
+    def check() -> None:
         for array in parts_of(found):  # each is there, and is what the manifest says
             require_plain(array, name)
-    except BlockveilError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = unreadable(name, error)
-    else:
-        return found
-    raise failure
+
+    guard(check, lambda error: unreadable(name, error))
+    return found
 
 
 def _manifest(attributes: dict[str, Any], name: str) -> Manifest:

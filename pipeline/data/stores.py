@@ -10,18 +10,20 @@ import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import zarr
 from zarr.storage import ObjectStore
 
 from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.errors import DataError, StoreError, guard
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.conventions import require_plain
 from blockveil.pipeline.data.zarr_arrays import LayoutError, folder, missing_chunks
+
+T = TypeVar("T")
 
 Location = Path | str
 """A local folder, or the address of one in an object store."""
@@ -49,24 +51,21 @@ def open_node(location: Location, member: str, name: str, key: str = "data.array
     StoreError
         There is neither, or it cannot be read. A group encodes records where it has an ``encoding-type``.
     """
-    try:
+
+    def opened() -> tuple[Node | None, Node | None, bool]:
         nodes = _nodes(location, ("", member))
         found = whole = next(nodes)
         if isinstance(whole, zarr.Group):
             found = next(nodes)
         encodes = not isinstance(found, zarr.Group) or "encoding-type" in found.attrs
-        there = isinstance(location, Path) and location.exists()
-    except BlockveilError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = unreadable(name, error)
-    else:
-        if found is not None and encodes:
-            if isinstance(found, zarr.Array):
-                require_plain(found, name)
-            return found
-        failure = _no_store(name, there) if whole is None else _no_array(name, member, key)
-    raise failure
+        return whole, found if encodes else None, isinstance(location, Path) and location.exists()
+
+    whole, found, there = guard(opened, lambda error: unreadable(name, error))
+    if found is None:
+        raise _no_store(name, there) if whole is None else _no_array(name, member, key)
+    if isinstance(found, zarr.Array):
+        require_plain(found, name)
+    return found
 
 
 def open_stored(location: Location, member: str, name: str, key: str = "data.array") -> zarr.Array[Any]:
@@ -102,25 +101,22 @@ def check_complete(array: zarr.Array[Any]) -> None:
     StoreError
         It cannot be checked.
     """
-    try:
-        complete = missing_chunks(array, chunk_objects(array)) == 0
-    except LayoutError as error:
-        failure: DataError | StoreError = StoreError(
+
+    def failure(error: Exception) -> StoreError:
+        if not isinstance(error, LayoutError):
+            return unreadable("The store of the records", error)
+        return StoreError(
             f"The records cannot be checked for completeness: {error}",
             "A missing chunk would be read as zeros",
             "Write the array again with Zarr's default layout",
         )
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = unreadable("The store of the records", error)
-    else:
-        if complete:
-            return
-        failure = DataError(
+
+    if guard(lambda: missing_chunks(array, chunk_objects(array)), failure):
+        raise DataError(
             "The stored records are incomplete: a chunk is missing",
             "A missing chunk would be read as the fill value, as if its records were all equal",
             "Write the array again, with write_empty_chunks switched on",
         )
-    raise failure
 
 
 def chunk_objects(array: zarr.Array[Any]) -> objects.Objects | None:
@@ -159,6 +155,11 @@ def unreadable(name: str, error: Exception) -> StoreError:
         "The records must be a readable Zarr array",
         "Check its permissions, and that its metadata and all its chunks are there",
     )
+
+
+def guarded(work: Callable[[], T]) -> T:
+    """Return what reading the records gives; where it fails, StoreError of which only the kind is shown."""
+    return guard(work, lambda error: unreadable("The store of the records", error))
 
 
 def is_of_objects(error: BaseException) -> bool:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from blockveil.engine.records.geometry import Box
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.data.released import OpenRelease, open_release
-from blockveil.pipeline.public.shaping import save_matrix
 
 Array = NDArray[np.float64]
 
@@ -102,11 +101,6 @@ def _signed(vectors: Array) -> Array:
     signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])])
     signed: Array = vectors * signs
     return signed
-
-
-def save(directions: NoiseDirections, output: Path) -> None:
-    """Write the matrix as an .npy file that does not exist yet; raises as :func:`.shaping.save`."""
-    save_matrix(directions.matrix, output)
 
 
 def _moment(release: OpenRelease) -> Array:

@@ -113,11 +113,6 @@ def adapted_shape(release: Path, headroom: float, floor: float = adapted.FLOOR) 
     raise failure
 
 
-def save(adapted: Adapted, output: Path) -> None:
-    """Write the matrix as an .npy file that does not exist yet; raises as :func:`save_matrix`."""
-    save_matrix(adapted.matrix, output)
-
-
 def save_matrix(matrix: NDArray[np.float64], output: Path) -> None:
     """Write a public matrix as an .npy file that does not exist yet.
 

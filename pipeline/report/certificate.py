@@ -9,6 +9,7 @@ from blockveil.pipeline.base.written_numbers import number
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import cap_sentence
 from blockveil.pipeline.ledger.proofs import Proof
+from blockveil.pipeline.plan.balance import balance
 from blockveil.pipeline.report import bounds_source
 from blockveil.pipeline.report.certified import Account, Certified, Paid
 from blockveil.pipeline.report.evaluation import LEDGER
@@ -147,7 +148,7 @@ def _together(account: Account | None) -> ReportSection:
     if account is None:
         return ReportSection(title=title, sentences=[_NO_LEDGER])
     promised = ReportSection(sentences=[cap_sentence(account.together)])
-    return ReportSection(title=title, lines=account.balance, within=[promised], source=LEDGER)
+    return ReportSection(title=title, lines=balance(account.status), within=[promised], source=LEDGER)
 
 
 def _unit(guarantee: Mapping[str, Any]) -> Rows:

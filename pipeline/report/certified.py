@@ -18,7 +18,6 @@ from blockveil.pipeline.ledger.approved import approval_words
 from blockveil.pipeline.ledger.entries import WITHDRAWN
 from blockveil.pipeline.ledger.grants import granted_words
 from blockveil.pipeline.ledger.guessing import Together
-from blockveil.pipeline.plan.balance import balance
 from blockveil.pipeline.report.facts import Rows
 
 
@@ -102,11 +101,6 @@ class Account:
         status, entries = ledger.budget(account), ledger.history(account)
         grants = [(entry.time, _granted(entry)) for entry in entries if entry.kind == "BUDGET"]
         return cls(status, Together.of(status), grants, _paid(entries))
-
-    @property
-    def balance(self) -> Rows:
-        """Lines of the budget: cap, spent and left."""
-        return balance(self.status)
 
     def within(self, since: date | None, until: date | None) -> list[Paid]:
         """Releases of the nights from one date to another, both included; None leaves a side open."""

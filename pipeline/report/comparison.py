@@ -189,7 +189,7 @@ class _Pair:
 
 def _check(release: OpenRelease, earlier: OpenRelease, a: Facts, b: Facts) -> None:
     if release.attributes["output_digest"] == earlier.attributes["output_digest"]:
-        raise _refusal("Both are the same release", "Two different nights are compared", "Name another night")
+        raise CannotCompare("Both are the same release", "Two different nights are compared", "Name another night")
     pairs = {
         "matrix": (a.label, b.label),
         "shape": (_by(a.matrix.shape), _by(b.matrix.shape)),
@@ -197,20 +197,20 @@ def _check(release: OpenRelease, earlier: OpenRelease, a: Facts, b: Facts) -> No
     }
     for what, (one, other) in pairs.items():
         if one != other:
-            raise _refusal(
+            raise CannotCompare(
                 f"The {what} is {one} in one release and {other} in the other",
                 "Releases are compared entry by entry, so both must answer the same question",
                 "Compare releases of the same query",
             )
     for axis in (0, 1):
         if any(a.matrix.name(axis, i) != b.matrix.name(axis, i) for i in range(a.matrix.shape[axis])):
-            raise _refusal(
+            raise CannotCompare(
                 "Rows or columns have different names",
                 "Releases are compared entry by entry, so both must have the same features in the same order",
                 "Compare releases of the same query",
             )
     if a.presenter.about_origin and a.attributes.get("origin") != b.attributes.get("origin"):
-        raise _refusal(
+        raise CannotCompare(
             "The origins of the shapes differ",
             f"A {a.label} is taken about its origin, so values about two origins differ without any change of the data",
             "Compare releases with the same origin, or covariances",
@@ -223,10 +223,6 @@ def _series(facts: Facts) -> object:
 
 def _by(shape: tuple[int, int]) -> str:
     return f"{shape[0]:,} x {shape[1]:,}"
-
-
-def _refusal(value: str, rule: str, remedy: str) -> CannotCompare:
-    return CannotCompare(value, rule, remedy)
 
 
 def _public(facts: Facts) -> dict[str, Any]:

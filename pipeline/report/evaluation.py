@@ -37,11 +37,6 @@ def answers(facts: Facts) -> list[Evaluated]:
     return [Evaluated(level, *line) for level, lines in levels.items() for line in lines]
 
 
-def rows(facts: Facts) -> list[dict[str, str]]:
-    """The same for a table."""
-    return [each._asdict() for each in answers(facts)]
-
-
 def _guarantee(facts: Facts) -> Lines:
     promise, unit = facts.attributes["guarantee"], Contribution.read(facts.attributes["guarantee"])
     together, mechanism = facts.together, str(facts.attributes["mechanism"]["mechanism"])

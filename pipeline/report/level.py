@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from blockveil.engine.estimates.bands import CONFIDENCE
+from blockveil.engine.estimates.ratios import RatioErrors
 from blockveil.pipeline.report.alone import NoiseAlone, laplace_rate
 from blockveil.pipeline.report.matrix import Array, EntriesTile, ReleasedMatrix
 
@@ -77,7 +78,7 @@ def noise_level(matrix: ReleasedMatrix, alone: NoiseAlone, units: tuple[Array, A
         mean = largest * math.sqrt(matrix.shape[1]) + float(np.linalg.norm(shape.by_row))
         return _held(matrix, mean, largest, math.sqrt(shape.squares), _OUTSIDE)
     if alone.ratio is not None:
-        return _of_covariance(matrix, alone, units[0])
+        return _of_covariance(matrix, alone, alone.ratio, units[0])
     return _of_rows(matrix, np.ones(matrix.shape[0]), shape)
 
 
@@ -98,7 +99,7 @@ def noise_norm(
     if alone.dependent or not alone.estimable or not matrix.symmetric:
         return by_units
     if alone.ratio is not None:
-        return min(by_units, _of_covariance(matrix, alone, np.ones(matrix.shape[0])))
+        return min(by_units, _of_covariance(matrix, alone, alone.ratio, np.ones(matrix.shape[0])))
     return min(by_units, _of_rows(matrix, units[0], shape))
 
 
@@ -125,17 +126,15 @@ def _held(matrix: ReleasedMatrix, mean: float, widest: float, frobenius: float, 
     return math.sqrt(largest) * (mean + widest * math.sqrt(2.0 * math.log(4.0 / outside)))
 
 
-def _of_covariance(matrix: ReleasedMatrix, alone: NoiseAlone, units: Array) -> float:
-    ratio = alone.ratio
-    assert ratio is not None  # noqa: S101 - for the type checker; the caller has looked
+def _of_covariance(matrix: ReleasedMatrix, alone: NoiseAlone, ratio: RatioErrors, units: Array) -> float:
     variance = alone.own_noise**2
-    own = np.sqrt(np.maximum(variance - _diagonal_shared(alone, matrix.diagonal("kind")), 0.0)) / units**2
+    own = np.sqrt(np.maximum(variance - _diagonal_shared(ratio, matrix.diagonal("kind")), 0.0)) / units**2
     sums, means = ratio.sums / units, ratio.shift / units
     positive = own > 0.0
     if not positive.all():
         return math.inf
     # Where the diagonal has less noise than isometric noise, the latter holds it (Jensen).
-    own = own * max(1.0, _off_diagonal(matrix, alone))
+    own = own * max(1.0, _off_diagonal(matrix, alone, ratio))
     count = ratio.count or float(np.max(2.0 * sums**2 / own))
     wide = max(1.0, float(np.max(sums * math.sqrt(2.0) / np.sqrt(own * count))))
     longest = _longest_mean(np.linalg.norm(means), sums, ratio.count, laplace_rate(matrix.attributes["mechanism"]))
@@ -161,19 +160,15 @@ def _longest_mean(released: np.floating[Any], sums: Array, count: float, laplace
     return (often * largest + math.sqrt((often * largest) ** 2 + rest)) / (1.0 - often * count)
 
 
-def _diagonal_shared(alone: NoiseAlone, value: Array) -> Array:
+def _diagonal_shared(ratio: RatioErrors, value: Array) -> Array:
     """Variance of each feature's own entry that comes from sums and count."""
-    ratio = alone.ratio
-    assert ratio is not None  # noqa: S101 - as above
     found: Array = 4.0 * (ratio.shift * ratio.sums) ** 2 + (ratio.shift**2 - value) ** 2 * ratio.count**2
     return found
 
 
-def _off_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone) -> float:
+def _off_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone, ratio: RatioErrors) -> float:
     """Noise of the second moment off the diagonal, over that of isometric noise; it is the same everywhere."""
     few = (0, min(_FEW, matrix.shape[0]))
-    ratio = alone.ratio
-    assert ratio is not None  # noqa: S101 - as above
     first = type(ratio)(ratio.shift[: few[1]], ratio.sums[: few[1]], ratio.count, ratio.band)
     value = matrix.value(few, few)
     noise = alone.noise(EntriesTile(few, few, False), value, matrix.deviation(few, few))

@@ -38,6 +38,10 @@ class BeyondNoise:
     entries: int = 0
     outside: int = 0
 
+    def __add__(self, other: BeyondNoise) -> BeyondNoise:
+        """Both together."""
+        return BeyondNoise(self.entries + other.entries, self.outside + other.outside)
+
 
 @dataclass(frozen=True, eq=False)
 class Scan:
@@ -249,7 +253,7 @@ class _Pass:
         self._shape.take(tile, seen.shape)
         self._column_sums[columns] += seen.column_sums
         self._column_squares[columns] += seen.column_squares
-        sums.on, sums.off = _together(sums.on, seen.on), _together(sums.off, seen.off)
+        sums.on, sums.off = sums.on + seen.on, sums.off + seen.off
         sums.beyond_two += seen.beyond_two
         sums.not_estimable += seen.not_estimable
         sums.strongest = heapq.nlargest(STRONGEST, [*sums.strongest, *seen.strongest], key=lambda item: item[:3])
@@ -316,10 +320,6 @@ def _largest(sizes: Array) -> Iterator[tuple[int, float]]:
         at = int(rest.argmax())
         yield at, float(rest[at])
         rest[at] = -np.inf
-
-
-def _together(one: BeyondNoise, other: BeyondNoise) -> BeyondNoise:
-    return BeyondNoise(one.entries + other.entries, one.outside + other.outside)
 
 
 def _tallied(entries: int, outside: NDArray[np.bool_]) -> BeyondNoise:

@@ -31,7 +31,7 @@ from blockveil.pipeline.config.ingest_databases import (
     SqliteSource,
 )
 from blockveil.pipeline.data.ingest.database_table import declared_columns
-from blockveil.pipeline.data.ingest.delta_files import delta_columns
+from blockveil.pipeline.data.ingest.delta_files import open_delta
 from blockveil.pipeline.data.ingest.files import SourceFile, find, not_utf8, unreadable
 from blockveil.pipeline.data.ingest.iceberg_files import iceberg_columns
 from blockveil.pipeline.data.ingest.readers import SUFFIXES
@@ -114,7 +114,7 @@ def read_columns(location: str, base: Path) -> SourceColumns:
         return SourceColumns(location, "iceberg", _checked(iceberg_columns(_iceberg(location), base)))
     if lake == "delta":
         delta = DeltaSource(kind="delta", table=location)
-        return SourceColumns(location, "delta", _checked(delta_columns(delta, base)))
+        return SourceColumns(location, "delta", _checked(open_delta(delta, base).columns()))
     file = _first(location, base, kind)
     folders = [name for name, _ in file.keys]  # folders named column=value give columns
     if _kind(file.name) == "csv":

@@ -68,30 +68,26 @@ def append(source: Source, tell: Tell) -> str:
         With what to change; the store is as it was then.
     """
     target = source.loaded.target
-    try:
-        with scratch.locked(target) as root:
-            try:
-                before = store_before(source, root)
-                files = new_files(source, None if before is None else before[1], tell)
-            except BlockveilError:
-                scratch.remove(root)  # as where what is read is at fault
-                raise
-            if before is not None and not files:
-                _keep_point(source, before[1])
-                scratch.remove(root)
-                return f"the store holds every {_parts(source)} of the source already; nothing was read"
-            growing = _growing(source, before, files)
-            staging = scratch.resumed(root, growing.spec)
-            resumed = staging.progress != scratch.IngestProgress(growing.spec)
-            _grow(growing, staging, before, files, tell)
+    with scratch.locked(target) as root:
+        try:
+            before = store_before(source, root)
+            files = new_files(source, None if before is None else before[1], tell)
+        except BlockveilError:
+            scratch.remove(root)  # as where what is read is at fault
+            raise
+        if before is not None and not files:
+            _keep_point(source, before[1])
             scratch.remove(root)
-    except OSError as error:
-        failure = durable.store_error(error, "the store cannot be written", "ingest.store")
-    else:
-        if resumed:
-            return "went on where an earlier run had stopped"
-        return "read the whole source" if before is None else "appended what was new in the source"
-    raise failure
+            part = "file" if source.config.arrival is None else "date that is over"
+            return f"the store holds every {part} of the source already; nothing was read"
+        growing = _growing(source, before, files)
+        staging = scratch.resumed(root, growing.spec)
+        resumed = staging.progress != scratch.IngestProgress(growing.spec)
+        _grow(growing, staging, before, files, tell)
+        scratch.remove(root)
+    if resumed:
+        return "went on where an earlier run had stopped"
+    return "read the whole source" if before is None else "appended what was new in the source"
 
 
 def discard(target: Path, array: str) -> bool:
@@ -182,11 +178,6 @@ def _differences(stored: dict[str, Any], found: dict[str, Any]) -> list[str]:
         elif one != other:
             changed.append(section)
     return changed
-
-
-def _parts(source: Source) -> str:
-    """What a source consists of that is taken in once."""
-    return "file" if source.config.arrival is None else "date that is over"
 
 
 def _growing(source: Source, before: Before | None, files: dict[HeldFile, Readable]) -> Source:

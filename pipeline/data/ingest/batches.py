@@ -89,9 +89,7 @@ class TableBatch:
 
     def codes(self, name: str, categories: Sequence[str] | Sequence[int]) -> Whole:
         """See :class:`Batch`."""
-        column = self._columns[name]
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+        column = self._decoded(name)
         textual = isinstance(categories[0], str)
         if textual:
             if not is_text(column.type):
@@ -117,9 +115,7 @@ class TableBatch:
 
     def spellings(self, name: str, kind: PartType) -> pa.Array:
         """See :class:`Batch`."""
-        column = self._columns[name]
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+        column = self._decoded(name)
         if is_text(column.type):
             found = column.cast(pa.large_string())
             if not all(is_canonical(text, kind) for text in pc.drop_null(pc.unique(found)).to_pylist()):
@@ -137,6 +133,10 @@ class TableBatch:
         """See :class:`Batch`."""
         mask = pa.array(keep)
         return TableBatch({name: column.filter(mask) for name, column in self._columns.items()}, int(keep.sum()))
+
+    def _decoded(self, name: str) -> pa.Array:
+        column = self._columns[name]
+        return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
     def _number(self, name: str) -> NDArray[Any]:
         column = self._columns[name]
@@ -171,9 +171,7 @@ class TableBatch:
         return column.cast(pa.int64()) if pa.types.is_boolean(column.type) else self._integer(name)
 
     def _days(self, name: str) -> pa.Array:
-        column = self._columns[name]
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+        column = self._decoded(name)
         kind = column.type
         if is_text(kind):
             return _written_days(name, column.cast(pa.large_string()))

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from blockveil.pipeline.base.durable import kind_of
-from blockveil.pipeline.base.errors import DataError, StoreError
+from blockveil.pipeline.base.errors import DataError, StoreError, guard
 
 
 def state_of(file: Path, beside: str) -> str:
@@ -15,20 +15,18 @@ def state_of(file: Path, beside: str) -> str:
 
     Raises StoreError where there is no such file, or it is a folder, or may not be looked at.
     """
-    try:
-        found = file.stat()
-        regular = stat.S_ISREG(found.st_mode)
-    except OSError as error:
-        failure = kind_of(error)(
+    found = guard(
+        file.stat,
+        lambda error: kind_of(error)(
             f'source.file "{file.name}" cannot be read ({os.strerror(error.errno or 0)})',
             "It names a file of the database",
             "Correct it, or its permissions; a relative path starts from the config's folder",
-        )
-    else:
-        if regular:
-            return f"{found.st_size} {found.st_mtime_ns} {_log(file.with_name(file.name + beside))}"
-        failure = StoreError(f'source.file "{file.name}" is not a file', "It names a file", "Correct it")
-    raise failure
+        ),
+        OSError,
+    )
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f'source.file "{file.name}" is not a file', "It names a file", "Correct it")
+    return f"{found.st_size} {found.st_mtime_ns} {_log(file.with_name(file.name + beside))}"
 
 
 def _log(file: Path) -> str:

@@ -10,14 +10,14 @@ from the rows of others, and decides nothing (:mod:`.units`).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import pyarrow as pa
 
-from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError, guard
 from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.base.postgres_address import proof
@@ -63,11 +63,8 @@ class Session(Protocol):
     def columns(self, table: TableName) -> tuple[bool, list[str]] | None:
         """Whether a table is a base table, and its columns; None where there is no such table."""
 
-    def any_row(self, text: str) -> bool:
-        """Whether a query has a row."""
-
-    def numbers(self, text: str) -> tuple[int, ...]:
-        """The one row of a query that counts."""
+    def first(self, text: str) -> tuple[Any, ...] | None:
+        """First row of a query; None where it has none."""
 
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """Result of a query, in batches of at most about a given number of rows."""
@@ -141,7 +138,7 @@ class SourceTable:
         def count() -> tuple[int, ...]:
             self._check_table(self._query.table, {column})
             place = (self._session.schema, self._session.catalog)
-            return self._session.numbers(self._query.arrivals(column, stretches, place))
+            return tuple(map(int, self._session.first(self._query.arrivals(column, stretches, place)) or ()))
 
         return self._guarded(count)
 
@@ -190,28 +187,25 @@ class SourceTable:
         StoreError
             The database does not answer any more.
         """
-        done, found = 0, self._session.batches(self._text, batch_rows)
-        unseen = None if self._stored is None else Unseen(self._stored)
         try:
-            while (batch := self._guarded(lambda: next(found, None))) is not None:
-                if unseen is not None:
-                    batch = batch.filter(pa.array(unseen.of(digests_of(batch))))
-                first, done = done, done + batch.num_rows
-                if done > start:
-                    part = batch.slice(max(0, start - first))
-                    for offset in range(0, part.num_rows, batch_rows):
-                        yield self._batch(part.slice(offset, batch_rows)), None
+            for part, _ in rows_from(self._batches(batch_rows), start, batch_rows):
+                yield TableBatch(dict(zip(self._inputs, part.columns, strict=True)), part.num_rows), None
         finally:
             self._session.close()
 
-    def _batch(self, found: pa.RecordBatch) -> TableBatch:
-        return TableBatch(dict(zip(self._inputs, found.columns, strict=True)), found.num_rows)
+    def _batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches of the result, without the rows that are stored already."""
+        found = self._session.batches(self._text, batch_rows)
+        unseen = None if self._stored is None else Unseen(self._stored)
+        while (batch := self._guarded(lambda: next(found, None))) is not None:
+            yield batch if unseen is None else batch.filter(pa.array(unseen.of(digests_of(batch))))
 
     def _prepared(self) -> tuple[str, str]:
         for table, wanted in self._query.columns(self._inputs).items():
             self._check_table(table, wanted)
         for lookup in self._query.lookups.values():
-            if self._session.any_row(self._query.repeated(lookup, self._session.schema, self._session.catalog)):
+            repeated = self._query.repeated(lookup, self._session.schema, self._session.catalog)
+            if self._session.first(repeated) is not None:
                 raise DataError(
                     f'Two rows of the public table "{lookup.table.name}" have the same "{lookup.key}"',
                     "A public table is joined on a key that identifies its rows",
@@ -236,20 +230,28 @@ class SourceTable:
         return _guarded(self._session, self.shown, work)
 
 
+def rows_from(batches: Iterable[pa.RecordBatch], start: int, most: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Rows of batches from row ``start`` on, at most ``most`` at once, and how many rows end with their batch."""
+    done = 0
+    for batch in batches:
+        first, done = done, done + batch.num_rows
+        for offset in range(max(0, start - first), batch.num_rows, most):
+            yield batch.slice(offset, most), done
+
+
 def _guarded(session: Session, shown: str, work: Callable[[], T]) -> T:
     """What some work returns; where it fails, the session is closed and the driver's text is not shown."""
+
+    def failure(error: Exception) -> BlockveilError:
+        if isinstance(error, QueryRefused):
+            return DataError(f"source.query: {error.problem}", error.rule, error.remedy)
+        return session.failure(shown, error)
+
     try:
-        return work()
+        return guard(work, failure)
     except BlockveilError:
         session.close()
         raise
-    except QueryRefused as error:
-        failure: BlockveilError = DataError(f"source.query: {error.problem}", error.rule, error.remedy)
-    except Exception as error:  # noqa: BLE001 - a driver may raise anything, and its text may quote a record
-        failure = session.failure(shown, error)
-    session.close()
-    # Raised outside the handlers: the text of what was caught could quote a record.
-    raise failure
 
 
 def _declared(session: Session, table: TableName) -> list[str]:

@@ -104,17 +104,6 @@ def open_delta(source: DeltaSource, base: Path) -> DeltaVersion:
     return _guarded(lambda: DeltaVersion(root, deltalake.DeltaTable(root, version=source.version), shown), shown)
 
 
-def delta_columns(source: DeltaSource, base: Path) -> list[str]:
-    """Names of the columns of a table, in their order; what its log says of files is not looked at.
-
-    Raises
-    ------
-    BlockveilError
-        As :func:`open_delta`.
-    """
-    return open_delta(source, base).columns()
-
-
 def _guarded(work: Callable[[], T], shown: str) -> T:
     """What the library returns; its text is not shown where it fails."""
     try:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
-from blockveil.pipeline.base.errors import BlockveilError, DataError
+from blockveil.pipeline.base.errors import BlockveilError, DataError, guard
 from blockveil.pipeline.data.ingest.files import file_at, unreadable
 from blockveil.pipeline.data.ingest.table_growth import Commit, changed, forgotten
 
@@ -85,15 +85,17 @@ def commit_of(root: str, version: int, erased: bool, shown: str) -> Commit[dict[
 
 
 def _actions(root: str, version: int, shown: str) -> list[dict[str, Any]]:
-    try:
+    def lines() -> list[dict[str, Any]]:
         with closing(file_at(f"{root}/_delta_log/{version:020d}.json").open()) as stream:
             return [json.loads(line) for line in stream.read().splitlines() if line.strip()]
-    except BlockveilError:
-        raise
-    except FileNotFoundError:
-        failure: BlockveilError = forgotten(shown)
-    except ValueError:
-        failure = changed(shown, "cannot be read")
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = unreadable(f"{shown}: its log", error)
-    raise failure
+
+    def failure(error: Exception) -> BlockveilError:
+        if isinstance(error, FileNotFoundError):
+            return forgotten(shown)
+        return (
+            changed(shown, "cannot be read")
+            if isinstance(error, ValueError)
+            else unreadable(f"{shown}: its log", error)
+        )
+
+    return guard(lines, failure)

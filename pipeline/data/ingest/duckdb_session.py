@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -78,13 +79,9 @@ class DuckdbSession:
         found = self._connection.execute(_COLUMNS, place).fetchall()
         return (base, [name for (name,) in found]) if found else None
 
-    def any_row(self, text: str) -> bool:
+    def first(self, text: str) -> tuple[Any, ...] | None:
         """See :class:`.database_table.Session`."""
-        return self._connection.execute(text).fetchone() is not None
-
-    def numbers(self, text: str) -> tuple[int, ...]:
-        """See :class:`.database_table.Session`."""
-        return tuple(self._connection.execute(text).fetchall()[0])
+        return self._connection.execute(text).fetchone()
 
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`."""

@@ -41,8 +41,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError, guard
 from blockveil.pipeline.config.ingest_file import ChosenRows
 from blockveil.pipeline.data.grown_rows import GrownRows, Manifest, PartRows, part_name
 from blockveil.pipeline.data.ingest import appending, growth_state
@@ -139,25 +138,26 @@ def erase(source: Source, identifiers: Sequence[int | str], tell: Tell, ledgers:
             'Units are erased from a store that grows (append = true) of chosen rows ([unit] kind = "choose")',
             "Delete their rows in the source, and ingest it into another store",
         )
-    try:
+
+    def erased() -> Erasure:
         with scratch.locked(target) as root:
             staging = scratch.Staging(root, scratch.IngestProgress(""))
             staging.wipe()  # raw records of an unfinished append, whose files the next one reads again
             try:
-                erased = _erase(source, unit, staging, identifiers, tell, ledgers)
+                found = _erase(source, unit, staging, identifiers, tell, ledgers)
             except BaseException:
                 with suppress(StoreError):  # the first failure is the one to show; the next run removes what is left
                     scratch.remove(root)
                 raise
             scratch.remove(root)
-            return erased
-    except BlockveilError:
-        raise
-    except OSError as error:
-        failure: BlockveilError = durable.store_error(error, "the store cannot be written", "ingest.store")
-    except Exception as error:  # noqa: BLE001 - what reads a store may raise anything
-        failure = unreadable("The store of the records", error)
-    raise failure
+            return found
+
+    def failure(error: Exception) -> BlockveilError:
+        if isinstance(error, OSError):
+            return scratch.not_written(error)
+        return unreadable("The store of the records", error)
+
+    return guard(erased, failure)
 
 
 def _erase(

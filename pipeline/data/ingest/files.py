@@ -21,7 +21,7 @@ from typing import BinaryIO, cast
 from urllib.parse import unquote
 
 from blockveil.pipeline.base.durable import kind_of
-from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError, StoreError
+from blockveil.pipeline.base.errors import ConfigError, DataError, StoreError, guard
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.stores import is_of_objects
 
@@ -73,19 +73,17 @@ class SourceFile:
 
     def content_digest(self) -> str:
         """SHA-256 of the content; StoreError where it cannot be read."""
-        try:
+
+        def digest() -> str:
             with self.open() as stream:
                 return hashlib.file_digest(cast(io.BufferedReader, stream), "sha256").hexdigest()
-        except BlockveilError:
-            raise
-        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-            failure = unreadable(f'File "{self.name}"', error)
-        raise failure
+
+        return guard(digest, lambda error: unreadable(f'File "{self.name}"', error))
 
     def check_unchanged(self) -> None:
         """Refuse a file that changed since it was listed; DataError where it changed or is gone."""
         try:
-            same = _look(self.location).identity == self.identity
+            same = file_at(self.location).identity == self.identity
         except (OSError, StoreError):
             same = False
         if not same:
@@ -117,27 +115,22 @@ def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...], *, n
     StoreError
         A file or folder is not there, cannot be read, or holds no file of the format.
     """
-    found: list[SourceFile] = []
-    for location in locations:
-        shown = f'source.files "{location}"'
-        try:
-            here = list(
-                _remote(location, suffixes) if objects.is_remote(location) else _local(location, base, suffixes)
-            )
-        except BlockveilError:
-            raise
-        except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-            failure = unreadable(shown, error)
-        else:
-            if here or not needed:
-                found += here
-                continue
-            failure = StoreError(
-                f"{shown}: there is no such file",
-                f"It names a file, a pattern or a folder with files that end with {' or '.join(suffixes)}",
-                "Correct it; a relative path starts from the config's folder",
-            )
-        raise failure
+    return [file for location in locations for file in _at(location, base, suffixes, needed)]
+
+
+def _at(location: str, base: Path, suffixes: tuple[str, ...], needed: bool) -> list[SourceFile]:
+    shown = f'source.files "{location}"'
+
+    def listed() -> list[SourceFile]:
+        return list(_remote(location, suffixes) if objects.is_remote(location) else _local(location, base, suffixes))
+
+    found = guard(listed, lambda error: unreadable(shown, error))
+    if needed and not found:
+        raise StoreError(
+            f"{shown}: there is no such file",
+            f"It names a file, a pattern or a folder with files that end with {' or '.join(suffixes)}",
+            "Correct it; a relative path starts from the config's folder",
+        )
     return found
 
 
@@ -188,7 +181,7 @@ def not_utf8(name: str) -> DataError:
 def _local(location: str, base: Path, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:
     path = base / location
     if path.is_file():
-        yield _look(str(path.resolve()))
+        yield file_at(str(path.resolve()))
     elif path.is_dir():
         root = str(path.resolve())
         below: list[str] = []
@@ -200,13 +193,13 @@ def _local(location: str, base: Path, suffixes: tuple[str, ...]) -> Iterator[Sou
             below += [os.path.join(folder, name) for name in names if _wanted(name, suffixes)]
         _require_no_table(location, below)
         for name in sorted(below, key=lambda name: name.split("/")):
-            yield _look(name, root)
+            yield file_at(name, root)
     elif _PATTERN & set(location):
         like = [os.path.abspath(name) for name in glob.glob(str(path), recursive=True)]
         _require_no_table(location, like)
         for name in sorted(like, key=lambda name: name.split("/")):
             if os.path.isfile(name):
-                yield _look(os.path.abspath(name), str(base))
+                yield file_at(os.path.abspath(name), str(base))
 
 
 def _require_no_table(location: str, names: Iterable[str]) -> None:
@@ -279,8 +272,8 @@ def _wanted(name: str, suffixes: tuple[str, ...]) -> bool:
     return name.lower().endswith(suffixes) and not name.startswith((".", "_"))
 
 
-def file_at(location: str) -> SourceFile:
-    """A file or an object by its path or address.
+def file_at(location: str, above: str = "") -> SourceFile:
+    """A file or an object by its path or address, with the values in the names of its folders below another one.
 
     Raises
     ------
@@ -289,10 +282,6 @@ def file_at(location: str) -> SourceFile:
     StoreError
         It is no regular file, or its store does not answer.
     """
-    return _look(location)
-
-
-def _look(location: str, above: str = "") -> SourceFile:
     if objects.is_remote(location):
         bucket, path = objects.split(location)
         entry = objects.looked_up(objects.client(bucket), path)

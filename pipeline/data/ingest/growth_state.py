@@ -12,7 +12,6 @@ old store with its old state.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import canonical_json
+from blockveil.pipeline.base.errors import guard
 from blockveil.pipeline.data.ingest import identity_key, ingest_staging
-from blockveil.pipeline.data.ingest.identity_key import EncryptedFile, IdentityKey, open_private
+from blockveil.pipeline.data.ingest.identity_key import EncryptedFile, IdentityKey, replace_private
 from blockveil.pipeline.data.ingest.repeated_rows import HeldRows
 from blockveil.pipeline.data.ingest.unit_bound import UnitFile, check, lost, written
 from blockveil.pipeline.data.ingest.units import DIGEST, Digests
@@ -140,13 +139,8 @@ def opened(target: Path) -> Path:
     folder = state_path(target)
     folder.mkdir(mode=0o700, exist_ok=True)
     ingest_staging.require_private(folder)
-    try:
-        IdentityKey.load_or_create(folder)
-    except (FileNotFoundError, ValueError):
-        failure = lost(folder.name)
-    else:
-        return folder
-    raise failure
+    guard(lambda: IdentityKey.load_or_create(folder), lambda _: lost(folder.name), (FileNotFoundError, ValueError))
+    return folder
 
 
 def key_of(target: Path) -> IdentityKey:
@@ -163,21 +157,15 @@ def read(target: Path, spec: str) -> GrowthState:
     try:
         ingest_staging.require_private(folder)
         fields = json.loads(IdentityKey.load(folder).unsealed((folder / _name(spec)).read_bytes()))
-        files = tuple(HeldFile(**file) for file in fields["files"])
-        units = tuple(UnitFile(**file) for file in fields["units"])
-        owners = tuple(UnitFile(**file) for file in fields["owners"])
-        rows = None if fields.get("rows") is None else UnitFile(**fields["rows"])
-        table = None if fields.get("table") is None else TablePoint(**fields["table"])
-        taken = tuple(HeldRows.of(one) for one in fields["taken"])
         found = GrowthState(
             fields["spec"],
             fields["rules"],
-            files,
-            units,
-            owners,
-            rows,
-            table,
-            taken,
+            tuple(HeldFile(**file) for file in fields["files"]),
+            tuple(UnitFile(**file) for file in fields["units"]),
+            tuple(UnitFile(**file) for file in fields["owners"]),
+            None if fields["rows"] is None else UnitFile(**fields["rows"]),
+            None if fields["table"] is None else TablePoint(**fields["table"]),
+            tuple(HeldRows.of(one) for one in fields["taken"]),
             tuple(fields["accepted"]),
         )
         valid = found.spec == spec
@@ -209,14 +197,7 @@ def _rows_in(file: Path) -> Digests:
 
 def write(folder: Path, state: GrowthState) -> None:
     """Write a state beside the others; it is on the disk when this returns."""
-    content = IdentityKey.load(folder).sealed(canonical_json(asdict(state)))
-    scratch = folder / "state.new"
-    with open_private(scratch) as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    scratch.replace(folder / _name(state.spec))
-    durable.sync(folder)
+    replace_private(folder / _name(state.spec), IdentityKey.load(folder).sealed(canonical_json(asdict(state))))
 
 
 def tidy(folder: Path, state: GrowthState) -> None:

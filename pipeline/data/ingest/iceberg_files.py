@@ -11,15 +11,14 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.parquet as arrow_parquet
 
-from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.errors import DataError, StoreError, guard
 from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.config.ingest_databases import IcebergSource
 from blockveil.pipeline.data import objects
@@ -159,17 +158,14 @@ def _ready(source: IcebergSource) -> str:
 
 def _guarded(work: Callable[[], T], shown: str) -> T:
     """What the library returns; its text is not shown where it fails."""
-    try:
-        return work()
-    except BlockveilError:
-        raise
-    except Exception as error:  # noqa: BLE001 - its text may quote anything
-        failure = StoreError(
+    return guard(
+        work,
+        lambda error: StoreError(
             f"{shown} cannot be read as an Iceberg table ({type(error).__name__})",
             "It is the folder or the metadata file of a table, or its name in a catalog, of format version 1 to 3",
             "Correct it, or source.catalog; credentials are taken from the environment",
-        )
-    raise failure
+        ),
+    )
 
 
 def _check_settings() -> None:
@@ -199,19 +195,18 @@ def _metadata(source: IcebergSource, base: Path, shown: str) -> tuple[TableMetad
 
 def _newest(folder: str, shown: str) -> str:
     """The metadata file that a table's hint names, where something else than a catalog keeps the table."""
-    try:
+    hint = None
+    with suppress(OSError, StoreError):
         hint = _content(f"{folder}/metadata/version-hint.text").decode().strip()
-    except (OSError, StoreError):
-        failure = StoreError(
+    if hint is None:
+        raise StoreError(
             f"{shown} has no metadata/version-hint.text, so its catalog alone knows what is in it",
             "A folder says itself which of its metadata files is the newest, or a catalog does",
             "Set source.catalog (for init, name catalog:NAME/TABLE), or name the metadata file (...metadata.json) that "
             "the catalog gives",
         )
-    else:
-        name = f"v{hint}" if hint.isdigit() else hint.removesuffix(METADATA)
-        return f"{folder}/metadata/{name}{METADATA}"
-    raise failure
+    name = f"v{hint}" if hint.isdigit() else hint.removesuffix(METADATA)
+    return f"{folder}/metadata/{name}{METADATA}"
 
 
 def _folder(metadata: TableMetadata, place: str, shown: str) -> str:
@@ -297,24 +292,21 @@ def _listed(snapshot: Any, within: _Files, done: Any = None) -> list[str]:
 def _checked(path: str, root: str, numbers: dict[str, int], shown: str) -> SourceFile:
     """A file, whose columns have the table's numbers."""
     file = located(_plain(path, shown), root, shown, "its snapshot", _KEPT)
-    try:
+
+    def fields() -> dict[str, dict[bytes, bytes]]:
         with closing(file.open()) as stream:
             schema = arrow_parquet.read_schema(stream)
-        fields = {name: schema.field(name).metadata or {} for name in numbers if schema.names.count(name) == 1}
-    except BlockveilError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = unreadable(f'File "{file.name}"', error)
-    else:
-        wrong = [name for name, number in numbers.items() if fields.get(name, {}).get(_NUMBER) != b"%d" % number]
-        if wrong:
-            raise DataError(
-                f'File "{file.name}" of {shown} does not have column "{wrong[0]}" as the table has it now',
-                "A column that is read is in all files, under one name and number",
-                "Rewrite the table's data files after columns were added, renamed or taken from other tables",
-            )
-        return file
-    raise failure
+        return {name: schema.field(name).metadata or {} for name in numbers if schema.names.count(name) == 1}
+
+    found = guard(fields, lambda error: unreadable(f'File "{file.name}"', error))
+    wrong = [name for name, number in numbers.items() if found.get(name, {}).get(_NUMBER) != b"%d" % number]
+    if wrong:
+        raise DataError(
+            f'File "{file.name}" of {shown} does not have column "{wrong[0]}" as the table has it now',
+            "A column that is read is in all files, under one name and number",
+            "Rewrite the table's data files after columns were added, renamed or taken from other tables",
+        )
+    return file
 
 
 def _plain(place: str, shown: str) -> str:
@@ -340,16 +332,6 @@ def _content(place: str) -> bytes:
         return stream.read()
 
 
-class _Stream(io.BytesIO):
-    """Bytes that were read, as the library wants them."""
-
-    def __enter__(self) -> _Stream:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-
 class _Input:
     """A file of metadata; see :class:`pyiceberg.io.InputFile`."""
 
@@ -363,9 +345,9 @@ class _Input:
         """Whether it is there."""
         return True
 
-    def open(self, seekable: bool = True) -> _Stream:
+    def open(self, seekable: bool = True) -> io.BytesIO:
         """All of it, in memory."""
-        return _Stream(_content(self._place))
+        return io.BytesIO(_content(self._place))
 
 
 @dataclass(frozen=True)

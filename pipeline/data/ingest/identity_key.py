@@ -32,7 +32,7 @@ from blockveil.pipeline.base.canonical import canonical_json
 NAME = "identity"
 """File of the key in the folder of the state."""
 
-_UNFINISHED = "identity.new"
+_UNFINISHED = "unfinished.new"
 _BYTES, _NONCE, _BLOCK = 32, 12, 16
 
 
@@ -64,13 +64,7 @@ class IdentityKey:
             It is damaged, cannot be made, or is gone from a folder that holds something under it.
         """
         if set(os.listdir(folder)) <= {_UNFINISHED}:
-            unfinished = folder / _UNFINISHED
-            with open_private(unfinished) as stream:
-                stream.write(token_bytes(_BYTES))
-                stream.flush()
-                os.fsync(stream.fileno())
-            unfinished.replace(folder / NAME)
-            durable.sync(folder)
+            replace_private(folder / NAME, token_bytes(_BYTES))
             durable.sync(folder.parent)
         return cls.load(folder)
 
@@ -160,3 +154,13 @@ def content_bytes(size: int) -> int:
 def open_private(file: Path) -> Any:
     """A new file, or one of an attempt that was killed, that nobody else may read."""
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb")
+
+
+def replace_private(file: Path, content: bytes) -> None:
+    """Replace a file that nobody else may read; it is on the disk when this returns."""
+    unfinished = file.with_name(_UNFINISHED)
+    with open_private(unfinished) as stream:
+        stream.write(content)
+    durable.sync(unfinished)
+    unfinished.replace(file)
+    durable.sync(file.parent)

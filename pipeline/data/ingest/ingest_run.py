@@ -19,7 +19,7 @@ from pathlib import Path
 
 from blockveil.pipeline.base import durable
 from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.base.errors import StoreError, guard
 from blockveil.pipeline.config.ingest_databases import DatabaseSource, DeltaSource, IcebergSource
 from blockveil.pipeline.config.ingest_file import IngestConfig, LoadedIngest, ZarrSource
 from blockveil.pipeline.data.ingest import appending, known_sources
@@ -128,7 +128,7 @@ def ingest(source: Source, tell: Tell, *, remembered: bool = True) -> IngestOutc
         With what to change; nothing is published then.
     """
     try:
-        outcome = _ingested(source, tell)
+        outcome = guard(lambda: _ingested(source, tell), scratch.not_written, OSError)
     except ColumnFault as fault:
         # A table of a database is read once, and of a store that grows only what is new.
         again = not source.config.ingest.append and not any(isinstance(file, SourceTable) for file in source.files)
@@ -151,25 +151,19 @@ def _ingested(source: Source, tell: Tell) -> IngestOutcome:
     if _already(source):
         scratch.discard(target)  # a run that was killed after the rename has left it
         return IngestOutcome(target, "the store holds these very records already; nothing was read")
-    try:
-        with scratch.opened(target, source.spec) as staging:
-            if _already(source):  # another run has just finished it
-                scratch.remove(staging.root)
-                return IngestOutcome(target, "another run has just made the store")
-            resumed = staging.progress != scratch.IngestProgress(source.spec)
-            fill(
-                replace(source, store_id=staging.store_id()), staging, (staging.store, source.config.ingest.array), tell
-            )
-            staging.store.chmod(0o700)
-            durable.sync_tree(staging.store)
-            staging.store.rename(target)
-            durable.sync(target.parent)
+    with scratch.locked(target) as root:
+        staging = scratch.resumed(root, source.spec)
+        if _already(source):  # another run has just finished it
             scratch.remove(staging.root)
-    except OSError as error:
-        failure = durable.store_error(error, "the store cannot be written", "ingest.store")
-    else:
-        return IngestOutcome(target, "went on where an earlier run had stopped" if resumed else "read the whole source")
-    raise failure
+            return IngestOutcome(target, "another run has just made the store")
+        resumed = staging.progress != scratch.IngestProgress(source.spec)
+        fill(replace(source, store_id=staging.store_id()), staging, (staging.store, source.config.ingest.array), tell)
+        staging.store.chmod(0o700)
+        durable.sync_tree(staging.store)
+        staging.store.rename(target)
+        durable.sync(target.parent)
+        scratch.remove(staging.root)
+    return IngestOutcome(target, "went on where an earlier run had stopped" if resumed else "read the whole source")
 
 
 def discard(loaded: LoadedIngest) -> bool:

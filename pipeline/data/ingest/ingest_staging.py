@@ -106,16 +106,6 @@ def staging_path(target: Path) -> Path:
     return target.parent / f".ingest-{target.name}"
 
 
-@contextmanager
-def opened(target: Path, spec: str) -> Iterator[Staging]:
-    """The staging folder of a store, locked; what another config or another source left there is removed.
-
-    Raises StoreError where another ingest works on the same store, or the folder cannot be used.
-    """
-    with locked(target) as root:
-        yield resumed(root, spec)
-
-
 def resumed(root: Path, spec: str) -> Staging:
     """A locked folder with what is finished of an ingest; what another one left there is removed."""
     progress = _read(root / _PROGRESS)
@@ -155,7 +145,7 @@ def remove(root: Path) -> None:
 
 @contextmanager
 def locked(target: Path) -> Iterator[Path]:
-    """The staging folder of a store, which no other ingest works in meanwhile; StoreError as :func:`opened`."""
+    """The staging folder of a store, locked; StoreError where another ingest works in it, or it cannot be used."""
     root = staging_path(target)
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
@@ -190,6 +180,11 @@ def _lock(descriptor: int, root: Path) -> None:
     except OSError as error:
         failure = durable.store_error(error, f'"{root.name}" cannot be locked', "ingest.store")
     raise failure
+
+
+def not_written(error: OSError) -> StoreError:
+    """Error for a file system that refuses what is to be stored."""
+    return durable.store_error(error, "the store cannot be written", "ingest.store")
 
 
 def require_private(folder: Path) -> None:

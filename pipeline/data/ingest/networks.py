@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers.public_encoder import OnnxEncoder, UnfitEncoder
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError, guard
 from blockveil.pipeline.base.extras import MissingExtra
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.ingest_file import IngestConfig
@@ -37,20 +37,21 @@ class Network:
         self._name = column.name
         bounds = [(float(each.lower), float(each.upper)) for each in column.columns for _ in each.names]
         self._lower, self._upper = (np.array(side, np.float64) for side in zip(*bounds, strict=True))
-        content, problem = _pinned(column, absolute(folder / column.file, "file")), ""
-        try:
-            ends = (float(column.lower), float(column.upper))
-            self._encoder = OnnxEncoder(content, column.taken, column.features, ends, column.output)
-        except UnfitEncoder as error:
-            problem = str(error)
-        if problem:
-            raise _failure(
+        content, ends = (
+            _pinned(column, absolute(folder / column.file, "file")),
+            (float(column.lower), float(column.upper)),
+        )
+        self._encoder = guard(
+            lambda: OnnxEncoder(content, column.taken, column.features, ends, column.output),
+            lambda error: _failure(
                 column,
-                problem,
+                str(error),
                 f"It takes {list(column.taken)} numbers of one record and gives {column.features:,} features, the same "
                 "at each call",
                 "Correct shape, output and features, or export the network again for use, in one file",
-            )
+            ),
+            UnfitEncoder,
+        )
 
     def of(self, values: Array) -> Array:
         """Features of records, shape (n, inputs) to (n, features); NaN where the network gives no number.
@@ -74,13 +75,13 @@ def networks(config: IngestConfig, folder: Path) -> dict[str, Network]:
 
 def _pinned(column: OnnxColumn, file: Path) -> bytes:
     """Content of the file of a column."""
-    content, problem = b"", ""
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        problem = os.strerror(error.errno or 0)
-    if problem:
-        raise _failure(column, f"cannot be read ({problem})", "It is a file of ONNX", "Correct file")
+
+    def failure(error: OSError) -> ConfigError:
+        return _failure(
+            column, f"cannot be read ({os.strerror(error.errno or 0)})", "It is a file of ONNX", "Correct file"
+        )
+
+    content = guard(file.read_bytes, failure, OSError)
     if hashlib.sha256(content).hexdigest() != column.sha256:
         raise _failure(
             column,

@@ -1,15 +1,20 @@
-"""How many rows an ingest read, kept and left out: for the person at the terminal, and kept nowhere.
+"""What an ingest counted, and which lists of categories it matched: for the person at the terminal, and kept nowhere.
 
-These numbers follow from private values. They enter no file, log, message, state or return value that anything else
+All of it follows from private values. It enters no file, log, message, state or return value that anything else
 reads; a run that went on where another had stopped counts its own share alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from blockveil.pipeline.base.errors import ForOperator
+from blockveil.pipeline.config.ingest_columns import CategoryColumn
+from blockveil.pipeline.config.ingest_file import IngestConfig
 
 
 @dataclass
@@ -66,3 +71,36 @@ class OperatorCounts:
         if self.units:
             text += f"; {self.units:,} units, {self.over:,} of them with more rows than their bound"
         return f"{text}. These numbers are private: they are shown here, and kept nowhere."
+
+
+class MatchedLists:
+    """Columns of which a value was in their declared list of categories: a list that was meant as a range has none.
+
+    Whether a list was matched keeps the person at the terminal from paying for a column of zeros.
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def __repr__(self) -> str:
+        """Show nothing."""
+        return "MatchedLists()"
+
+    @property
+    def so_far(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        return tuple(sorted(self._names))
+
+    def add(self, names: Iterable[str]) -> None:
+        """Take in further names."""
+        self._names.update(names)
+
+    def require(self, config: IngestConfig) -> None:
+        """Refuse a source of which some list had no value at all; ForOperator with the first such column."""
+        for column in config.columns:
+            if isinstance(column, CategoryColumn) and column.name not in self._names:
+                raise ForOperator(
+                    f'No value of column "{column.name}" is in its declared list of categories',
+                    "A list names values as the source has them, letter for letter; a range is a column of numbers",
+                    "Correct its categories, or declare another kind of column",
+                )

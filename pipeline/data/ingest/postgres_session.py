@@ -111,13 +111,9 @@ class PostgresSession:
         columns = self._rows(_COLUMNS, oid)
         return not self._rows(_NOT_BASE, oid), [column for (column,) in columns]
 
-    def any_row(self, text: str) -> bool:
+    def first(self, text: str) -> tuple[Any, ...] | None:
         """See :class:`.database_table.Session`."""
-        return bool(self._rows(text))
-
-    def numbers(self, text: str) -> tuple[int, ...]:
-        """See :class:`.database_table.Session`."""
-        return tuple(int(number) for number in self._rows(text)[0])
+        return next(iter(self._rows(text)), None)
 
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`; a batch has as many rows as fit into some megabytes."""

@@ -10,7 +10,7 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ from blockveil.pipeline.config.ingest_file import (
 from blockveil.pipeline.config.map_columns import CrossColumn, FourierColumn, GradientsColumn, OnnxColumn
 from blockveil.pipeline.data.ingest.batches import Batch, MatrixBatch, TableBatch
 from blockveil.pipeline.data.ingest.column_faults import ColumnFault
-from blockveil.pipeline.data.ingest.database_table import SourceTable
+from blockveil.pipeline.data.ingest.database_table import SourceTable, rows_from
 from blockveil.pipeline.data.ingest.files import SourceFile, not_utf8, unreadable
 from blockveil.pipeline.data.ingest.npy import NpyStream, check_form
 from blockveil.pipeline.data.ingest.sparse_files import SparseStream
@@ -135,14 +135,13 @@ class Reader:
             _check_columns(file, names, inside)
             total, done = table.metadata.num_rows, 0
             for group in range(table.num_row_groups):
-                if done + table.metadata.row_group(group).num_rows <= start:
-                    done += table.metadata.row_group(group).num_rows
-                    continue
-                # One at a time: asked for several, the library holds all that it has read.
-                for found in table.iter_batches(self._batch_rows, row_groups=[group], columns=inside):
-                    first, done = done, done + found.num_rows
-                    if done > start:
-                        yield Piece(_table(found.slice(max(0, start - first)), file, inside), done / total)
+                rows = table.metadata.row_group(group).num_rows
+                if done + rows > start:
+                    # One at a time: asked for several, the library holds all that it has read.
+                    batches = table.iter_batches(self._batch_rows, row_groups=[group], columns=inside)
+                    for part, behind in rows_from(batches, start - done, self._batch_rows):
+                        yield Piece(_table(part, file, inside), (done + behind) / total)
+                done += rows
 
     def _csv(self, file: SourceFile, start: int, source: CsvSource) -> Iterator[Piece]:
         inside = [name for name in self._config.inputs if name not in dict(file.keys)]
@@ -170,15 +169,9 @@ class Reader:
                     false_values=list(FALSE),
                 ),
             )
-            done = 0
             with opened as reader:  # its threads end before the file is closed
-                for found in reader:
-                    first, done = done, done + found.num_rows
-                    if done > start:
-                        part = found.slice(max(0, start - first))
-                        share = min(1.0, stream.tell() / max(1, file.size))
-                        for offset in range(0, part.num_rows, self._batch_rows):
-                            yield Piece(_table(part.slice(offset, self._batch_rows), file, inside), share)
+                for part, _ in rows_from(reader, start, self._batch_rows):
+                    yield Piece(_table(part, file, inside), min(1.0, stream.tell() / max(1, file.size)))
 
     def _npy(self, file: SourceFile, start: int) -> Iterator[Piece]:
         if not file.remote:
@@ -197,16 +190,11 @@ class Reader:
             for name in source.arrays:
                 if f"{name}.npy" not in inside:
                     raise _lacks(file, f'array "{name}"', "source.arrays")
-            opened = [bundle.open(f"{name}.npy") for name in source.arrays]
-            with _all_closed(opened):
-                yield from self._streams(file, opened, start)
+            yield from self._streams(file, [bundle.open(f"{name}.npy") for name in source.arrays], start)
 
     def _scipy(self, file: SourceFile, start: int) -> Iterator[Piece]:
-        with (
-            closing(file.open()) as stream,
-            zipfile.ZipFile(stream) as bundle,
-            SparseStream(bundle, file.name) as matrix,
-        ):
+        with closing(file.open()) as stream, zipfile.ZipFile(stream) as bundle:
+            matrix = SparseStream(bundle, file.name)
             places = self._places(file.name, matrix.columns)
             matrix.skip(start)
             for first in range(start, matrix.rows, self._batch_rows):
@@ -378,12 +366,3 @@ def _common_rows(name: str, rows: list[int]) -> int:
     if len(set(rows)) != 1:
         raise DataError(f'The arrays of "{name}" have different lengths', "They are put side by side", "Correct them")
     return rows[0]
-
-
-@contextmanager
-def _all_closed(streams: list[Any]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        for stream in streams:
-            stream.close()

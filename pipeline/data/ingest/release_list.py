@@ -17,7 +17,7 @@ from blockveil.pipeline.base.errors import StoreError
 from blockveil.pipeline.data.ingest import growth_state
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
 from blockveil.pipeline.data.ingest.growth_state import PENDING, RELEASES
-from blockveil.pipeline.data.ingest.identity_key import IdentityKey, open_private
+from blockveil.pipeline.data.ingest.identity_key import IdentityKey, replace_private
 
 
 def enter(target: Path, config: Path, *, required: bool) -> None:
@@ -94,12 +94,7 @@ def write_pending(folder: Path, content: dict[str, Any]) -> None:
 
 
 def _write(file: Path, content: bytes) -> None:
-    unfinished = file.with_name("unfinished.new")
-    with open_private(unfinished) as stream:
-        stream.write(IdentityKey.load(file.parent).sealed(content))
-    durable.sync(unfinished)
-    unfinished.replace(file)
-    durable.sync(file.parent)
+    replace_private(file, IdentityKey.load(file.parent).sealed(content))
 
 
 def _of_another_account(target: Path, owner: int) -> StoreError:

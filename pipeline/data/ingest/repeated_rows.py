@@ -18,6 +18,7 @@ agree with a probability below ``n^2 / 2^65``, which alone never makes all rows 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +144,7 @@ class RowSets:
     def entries(self) -> Iterator[bytes]:
         """Entries of all files, one after the other, piece by piece."""
         for start in range(0, self.borders[-1], _PIECE):
-            yield self._entries(start, min(start + _PIECE, self.borders[-1])).tobytes()
+            yield self._entries(slice(start, start + _PIECE)).tobytes()
 
     def repeated(self) -> tuple[int, int] | None:
         """A file that holds all or most rows of another, and that one; None where there are none."""
@@ -152,7 +153,7 @@ class RowSets:
         sizes = [min(first, self._size(file)) for file in there]
         starts = np.cumsum([0, *sizes])[:-1]
         places = [self.borders[file] + place for file, size in zip(there, sizes, strict=True) for place in range(size)]
-        sampled = self._entries_at(places)
+        sampled = self._entries(places)
         totals = np.add.reduceat(sampled["times"].astype(np.int64), starts) if there else np.empty(0, np.int64)
         for holder in there:
             common = np.minimum(self._times_in(holder, sampled["row"]), sampled["times"])
@@ -173,20 +174,16 @@ class RowSets:
     def _size(self, file: int) -> int:
         return self.borders[file + 1] - self.borders[file]
 
-    def _entries(self, start: int, stop: int) -> NDArray[Any]:
-        found = np.empty(stop - start, ENTRY)
-        found["row"], found["times"] = self._rows[start:stop], self._times[start:stop]
-        return found
-
-    def _entries_at(self, places: list[int]) -> NDArray[Any]:
-        found = np.empty(len(places), ENTRY)
-        found["row"], found["times"] = self._rows[places], self._times[places]
+    def _entries(self, places: slice | list[int]) -> NDArray[Any]:
+        rows = self._rows[places]
+        found = np.empty(rows.size, ENTRY)
+        found["row"], found["times"] = rows, self._times[places]
         return found
 
     def _pieces(self, file: int) -> Iterator[NDArray[Any]]:
         start, stop = self.borders[file], self.borders[file + 1]
         for first, behind in _cut(start, stop):
-            yield self._entries(first, behind)
+            yield self._entries(slice(first, behind))
 
     def _times_in(self, file: int, rows: Rows) -> Counts:
         """How often a file has each of some rows."""
@@ -258,11 +255,7 @@ def _stretches(file: Path, start: int, stop: int) -> Iterator[NDArray[Any]]:
 
 def _first(log: NDArray[Any], file: int) -> int:
     """Place of the first row of a file, or of one behind it, by bisection."""
-    low, high = 0, log.size
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if log[middle]["file"] < file else (low, middle)
-    return low
+    return bisect_left(range(log.size), file, key=lambda place: int(log[place]["file"]))
 
 
 def _within(log: NDArray[Any], start: int, stop: int, number: int, ranges: int) -> Rows:

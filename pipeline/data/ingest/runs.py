@@ -9,6 +9,7 @@ bounded by a few runs, and neither their size nor the number of ranges changes w
 from __future__ import annotations
 
 import errno
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,12 +173,4 @@ def _stretch(keys: Keys | _Part, low: bytes, high: bytes | None) -> tuple[int, i
 
 def _first(keys: Keys | _Part, border: bytes) -> int:
     """Place of the first key that is not below a border, by bisection."""
-    wanted = np.frombuffer(border, KEY)
-    low, high = 0, keys.shape[0]
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle : middle + 1] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return bisect_left(range(keys.shape[0]), border, key=lambda place: keys[place : place + 1].tobytes())

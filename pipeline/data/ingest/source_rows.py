@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError
+from blockveil.pipeline.base.errors import BlockveilError, ConfigError, DataError, guard
 from blockveil.pipeline.config.ingest_file import AggregatedRows, ChosenRows, IngestConfig, LoadedIngest
 from blockveil.pipeline.data.ingest.batches import Batch, having
 from blockveil.pipeline.data.ingest.column_faults import ColumnFault, Unfit
 from blockveil.pipeline.data.ingest.columns import Encoder
 from blockveil.pipeline.data.ingest.database_table import SourceTable
 from blockveil.pipeline.data.ingest.ingest_staging import IngestProgress, Staging
-from blockveil.pipeline.data.ingest.matched_lists import MatchedLists
-from blockveil.pipeline.data.ingest.operator_counts import OperatorCounts
+from blockveil.pipeline.data.ingest.operator_counts import MatchedLists, OperatorCounts
 from blockveil.pipeline.data.ingest.readers import Readable, Reader
 from blockveil.pipeline.data.ingest.repeated_rows import TakenRows
 from blockveil.pipeline.data.ingest.runs import Runs
@@ -250,7 +249,7 @@ def first_fault(source: Source, most: int) -> ColumnFault | None:
     digester = None if unit is None else Digester(unit.seed)
     apart = replace(source, counts=OperatorCounts(), matched=MatchedLists())
     try:
-        for rows, *_ in _encoded(apart, IngestProgress(source.spec), _silent, _READING, digester):
+        for rows, *_ in _encoded(apart, IngestProgress(source.spec), lambda *_: None, _READING, digester):
             seen += len(rows)
             if seen >= most:
                 break
@@ -259,10 +258,6 @@ def first_fault(source: Source, most: int) -> ColumnFault | None:
     except BlockveilError:
         return None  # what no column is at fault for is told when the others are correct
     return None
-
-
-def _silent(stage: str, share: float | None) -> None:
-    """Tell nobody."""
 
 
 def run_bytes(config: IngestConfig) -> int:
@@ -284,20 +279,16 @@ def run_bytes(config: IngestConfig) -> int:
 
 
 def _checked(work: Callable[[], Any], file: Readable) -> Any:
-    try:
-        return work()
-    except BlockveilError:
-        raise
-    except Unfit as error:
-        failure: BlockveilError = _unfit(error, file)
-    except Exception as error:  # noqa: BLE001 - its text could quote a record
-        failure = DataError(
+    def failure(error: Exception) -> BlockveilError:
+        if isinstance(error, Unfit):
+            return _unfit(error, file)
+        return DataError(
             f"{_called(file)} cannot be encoded ({type(error).__name__})",
             "Its columns are of the kinds that the config declares",
             "Correct the config or the file",
         )
-    # Raised outside the handlers: the text of what was caught could quote a record.
-    raise failure
+
+    return guard(work, failure)
 
 
 def _called(file: Readable) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ Rows = NDArray[Any]
 
 
 class SparseStream:
-    """Rows of a matrix that ``scipy.sparse.save_npz`` wrote, written out a few at once; a context manager.
+    """Rows of a matrix that ``scipy.sparse.save_npz`` wrote, written out a few at once.
 
     Raises
     ------
@@ -54,25 +53,13 @@ class SparseStream:
         self.rows, self.columns = (int(length) for length in shape)
         # One number a row: little beside the records themselves.
         self._borders = npy.read_array(bundle.open("indptr.npy"), allow_pickle=False).astype(np.int64)
-        self._files = [bundle.open(f"{part}.npy") for part in PARTS[:2]]
-        self._data, self._indices = (NpyStream(file, name, 0) for file in self._files)
+        self._data, self._indices = (NpyStream(bundle.open(f"{part}.npy"), name, 0) for part in PARTS[:2])
         lengths = {self._data.rows, self._indices.rows, int(self._borders[-1])}
         if self._borders.shape != (self.rows + 1,) or self._borders[0] or len(lengths) > 1:
             raise ValueError("the parts do not fit together")
         if np.any(np.diff(self._borders) < 0):
             raise ValueError("borders of rows fall")
         self._at = 0
-
-    def __enter__(self) -> SparseStream:
-        """Read."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close what was opened."""
-        for file in self._files:
-            file.close()
 
     def skip(self, rows: int) -> None:
         """Leave rows out."""
@@ -127,9 +114,7 @@ class EntryWriter:
         """Write."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave nothing open."""
 
     def add(self, rows: Rows, part: int, after: NDArray[np.int64]) -> None:

@@ -77,13 +77,10 @@ class SqliteSession:
         columns = self._connection.execute("SELECT name FROM pragma_table_xinfo(?, 'main')", (name,)).fetchall()
         return bool(base), [column for (column,) in columns]
 
-    def any_row(self, text: str) -> bool:
+    def first(self, text: str) -> tuple[Any, ...] | None:
         """See :class:`.database_table.Session`."""
-        return self._connection.execute(text).fetchone() is not None
-
-    def numbers(self, text: str) -> tuple[int, ...]:
-        """See :class:`.database_table.Session`."""
-        return tuple(self._connection.execute(text).fetchone())
+        found: tuple[Any, ...] | None = self._connection.execute(text).fetchone()
+        return found
 
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`."""

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -93,9 +92,7 @@ class Writer:
         """Write in a thread, so that reading goes on meanwhile."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Wait for the thread."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 

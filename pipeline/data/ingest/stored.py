@@ -8,7 +8,7 @@ from typing import Any
 
 import zarr
 
-from blockveil.pipeline.base.errors import DataError
+from blockveil.pipeline.base.errors import DataError, guard
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.ingest_file import ZarrSource
 from blockveil.pipeline.data import objects
@@ -49,11 +49,8 @@ class StoredArrays:
 
     def content_digest(self) -> str:
         """SHA-256 of the content; StoreError where it cannot be read."""
-        try:
-            return content_digest({str(position): Labelled(array) for position, array in enumerate(self.arrays)}, {})
-        except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
-            failure = unreadable(f'"{self.name}"', error)
-        raise failure
+        arrays = {str(position): Labelled(array) for position, array in enumerate(self.arrays)}
+        return guard(lambda: content_digest(arrays, {}), lambda error: unreadable(f'"{self.name}"', error))
 
     def check_unchanged(self) -> None:
         """Refuse arrays that changed since they were opened; DataError."""
@@ -95,8 +92,4 @@ def _opened(location: str, source: ZarrSource, base: Path) -> StoredArrays:
 
 
 def _identity(arrays: tuple[zarr.Array[Any], ...], shown: str) -> str:
-    try:
-        return " ".join(fingerprint(array) for array in arrays)
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = unreadable(shown, error)
-    raise failure
+    return guard(lambda: " ".join(fingerprint(array) for array in arrays), lambda error: unreadable(shown, error))

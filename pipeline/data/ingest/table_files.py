@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
-from blockveil.pipeline.base.errors import BlockveilError, DataError, StoreError
+from blockveil.pipeline.base.errors import DataError, StoreError, guard
 from blockveil.pipeline.data import objects
 from blockveil.pipeline.data.ingest.files import SourceFile, file_at, unreadable
 
@@ -68,13 +68,10 @@ def lake_kind(location: str, base: Path) -> Literal["delta", "iceberg"] | None:
 
     Raises StoreError where it may not be looked at, or its store does not answer.
     """
-    try:
-        return "iceberg" if location.endswith(METADATA) else _kind_of_folder(location.rstrip("/"), base)
-    except BlockveilError:
-        raise
-    except Exception as error:  # noqa: BLE001 - an object store may raise anything, and its text may hold keys
-        failure = unreadable(f'source "{location}"', error)
-    raise failure
+    if location.endswith(METADATA):
+        return "iceberg"
+    shown = f'source "{location}"'
+    return guard(lambda: _kind_of_folder(location.rstrip("/"), base), lambda error: unreadable(shown, error))
 
 
 def _kind_of_folder(location: str, base: Path) -> Literal["delta", "iceberg"] | None:

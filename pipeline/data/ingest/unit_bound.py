@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -202,14 +203,7 @@ def _within(file: Path, low: bytes, high: bytes | None) -> Entries:
 
 def _first(stream: EncryptedFile, count: int, border: bytes) -> int:
     """Place of the first unit that is not below a border, by bisection."""
-    wanted, low, high = np.frombuffer(border, DIGEST), 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if _entries(stream, middle, middle + 1)["unit"] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return bisect_left(range(count), border, key=lambda place: _entries(stream, place, place + 1)["unit"].tobytes())
 
 
 def _entries(stream: EncryptedFile, start: int, stop: int) -> Entries:

@@ -14,7 +14,7 @@ from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.public import noise_directions
+from blockveil.pipeline.public import noise_directions, shaping
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from tests.house import support
@@ -164,10 +164,10 @@ def test_what_gives_no_directions_is_refused_in_words(tmp_path):
     outcome = run(support.prepare(tmp_path, epsilon=20.0, budget=60.0))
     found = noise_directions.principal_directions(outcome.path)
     with pytest.raises(ConfigError, match=r"no \.npy name"):
-        noise_directions.save(found, tmp_path / "w.txt")
-    noise_directions.save(found, tmp_path / "w.npy")
+        shaping.save_matrix(found.matrix, tmp_path / "w.txt")
+    shaping.save_matrix(found.matrix, tmp_path / "w.npy")
     with pytest.raises(StoreError, match="exists"):
-        noise_directions.save(found, tmp_path / "w.npy")
+        shaping.save_matrix(found.matrix, tmp_path / "w.npy")
     with pytest.raises(StoreError):
         noise_directions.principal_directions(tmp_path / "nothing")
     other = forged(outcome.path, lambda stated: stated.update(matrix="mean"))
@@ -222,6 +222,6 @@ def test_published_directions_are_completed_to_a_basis_for_the_noise_of_later_re
     assert found.matrix.T @ found.matrix == pytest.approx(np.eye(3), abs=1e-12)
     assert np.abs(np.sum(found.matrix[:, :2] * drawn, axis=0)) == pytest.approx(np.ones(2))
     assert found.strength.tolist() == [1.0, 1.0, 0.0]
-    noise_directions.save(found, tmp_path / "w.npy")
+    shaping.save_matrix(found.matrix, tmp_path / "w.npy")
     path.write_text(path.read_text().replace("directions = 2\n", "").replace("principal-directions", "second-moment"))
     assert run(rewrite(tmp_path, noise=mechanism("mvg")), NEXT).release_id.endswith("2026-11-21")

@@ -54,10 +54,10 @@ def test_what_gives_no_shape_is_refused_in_words(tmp_path):
         shaping.adapted_shape(outcome.path, -1.0)
     found = shaping.adapted_shape(outcome.path, 3.0)
     with pytest.raises(ConfigError, match=r"no \.npy name"):
-        shaping.save(found, tmp_path / "e.txt")
-    shaping.save(found, tmp_path / "e.npy")
+        shaping.save_matrix(found.matrix, tmp_path / "e.txt")
+    shaping.save_matrix(found.matrix, tmp_path / "e.npy")
     with pytest.raises(StoreError, match="exists"):
-        shaping.save(found, tmp_path / "e.npy")
+        shaping.save_matrix(found.matrix, tmp_path / "e.npy")
     with pytest.raises(StoreError):
         shaping.adapted_shape(tmp_path / "nothing", 3.0)
 

@@ -330,6 +330,6 @@ def test_an_append_touches_none_of_the_parts_before_it(tmp_path):
 def test_an_ingest_that_works_on_the_store_keeps_another_out(tmp_path):
     grown.put(tmp_path, 0)
     loaded = grown.configure(tmp_path)
-    with scratch.opened(loaded.target, "unfinished"), pytest.raises(StoreError, match="Another ingest"):
+    with scratch.locked(loaded.target), pytest.raises(StoreError, match="Another ingest"):
         people.run(loaded)
     assert "read the whole source" in people.run(loaded).message

@@ -336,7 +336,7 @@ def test_a_source_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
 def test_two_ingests_of_one_store_do_not_meet(tmp_path):
     people.write_parquet(tmp_path, people.visits())
     loaded = people.configure(tmp_path, people.COLUMNS)
-    with scratch.opened(loaded.target, "another"), pytest.raises(StoreError, match="Another ingest writes this store"):
+    with scratch.locked(loaded.target), pytest.raises(StoreError, match="Another ingest writes this store"):
         people.run(loaded)
     people.run(loaded)
     assert people.left(tmp_path) == []
