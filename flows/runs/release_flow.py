@@ -224,7 +224,7 @@ def _ask(steps: Steps, plan: Plan, ledger: Ledger, given: str | None) -> str | N
     question = steps.run("ask for approval", lambda: budgets.approval_needed(plan, ledger))
     if question is None:
         return None
-    signed = plan.config.approval.require_signature
+    signed = plan.config.approval.officers is not None
     by = steps.run("look for a signature", lambda: _signer(plan, ledger, question)) if signed else given
     if by is not None:
         return by

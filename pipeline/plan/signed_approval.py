@@ -49,10 +49,10 @@ def sign(plan: Plan, ledger: Ledger, name: str, why: str, key: Ed25519PrivateKey
         The store that the release would read is not there, or does not fit its declaration.
     """
     section = plan.config.approval
-    if section is None or not section.require_signature:
+    if section is None or section.officers is None:
         raise ConfigError(
             "The config asks for no signed approval",
-            "approval.require_signature = true, with approval.officers, says whose signature counts",
+            "approval.officers says whose signature counts",
             "Correct the config, or approve with `blockveil run --approve NAME`",
         )
     if TIME_OF_DAY.search(why.encode()):
@@ -101,7 +101,7 @@ def required(plan: Plan, ledger: Ledger, records: Mapping[str, Any]) -> Approved
         It needs one, and there is none by an officer for this very plan and store.
     """
     section = plan.config.approval
-    if section is None or not section.require_signature or ledger.find(plan.release_id) is not None:
+    if section is None or section.officers is None or ledger.find(plan.release_id) is not None:
         return None
     if plan.series is not None and ledger.nights(plan.release_id, plan.public):
         return None
@@ -163,7 +163,7 @@ def approver(plan: Plan, ledger: Ledger, typed: str | None, asked: ApprovalReque
         Officers sign, and no signature is there.
     """
     section = plan.config.approval
-    return found(plan, ledger, asked).name if section is not None and section.require_signature else typed
+    return found(plan, ledger, asked).name if section is not None and section.officers is not None else typed
 
 
 def remedy(plan: Plan) -> str:
@@ -191,7 +191,7 @@ def _keys(plan: Plan) -> dict[str, str]:
     """Public keys of the officers by their names, in hexadecimal digits."""
     section = plan.config.approval
     keys = {}
-    for name, reference in ({} if section is None else section.officers).items():
+    for name, reference in ((section and section.officers) or {}).items():
         key = ed25519.public_key(read_secret("approval.officers", reference, plan.loaded.base))
         if key is None:
             raise ConfigError(

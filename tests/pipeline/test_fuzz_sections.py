@@ -44,7 +44,6 @@ lineage = "env:NOBODY"
 lineage_key = "env:NOBODY"
 [approval]
 threshold_share = 0.2
-require_signature = true
 officers = { "A. Officer" = "file:officer.pub" }
 [cluster]
 kind = "address"

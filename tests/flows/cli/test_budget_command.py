@@ -98,9 +98,7 @@ def test_what_officers_have_signed_is_held_and_else_they_are_asked_for(people, t
     key_file(tmp_path / "officer.pem")
     path = shared(people, "first", 0.6)
     with path.open("a") as file:
-        file.write(
-            '\n[approval]\nthreshold_share = 0.01\nrequire_signature = true\nofficers = { Ann = "file:officer.pub" }\n'
-        )
+        file.write('\n[approval]\nthreshold_share = 0.01\nofficers = { Ann = "file:officer.pub" }\n')
     words = ("split", path, "--date", "2026-11-20", "--reserve")
     refused = run(*words).exception
     assert refused.exit_code == 11

@@ -201,9 +201,7 @@ def test_an_approval_is_told_in_json(tmp_path):
     loaded = support.prepare(tmp_path)
     key_file(tmp_path / "officer.pem")
     with loaded.path.open("a") as file:
-        file.write(
-            '[approval]\nthreshold_share = 0.01\nrequire_signature = true\nofficers = { Ann = "file:officer.pub" }\n'
-        )
+        file.write('[approval]\nthreshold_share = 0.01\nofficers = { Ann = "file:officer.pub" }\n')
     key = f"file:{tmp_path / 'officer.pem'}"
     assert (
         answer("ledger", "approve", loaded.path, "--sign", key, "--by", "Ann", "--why", "it is due")["approval"]["name"]

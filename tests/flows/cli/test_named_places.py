@@ -43,8 +43,7 @@ def prepare(folder):
     (folder / "disclosure.toml").write_text(DISCLOSED)
     key_file(folder / "officer.pem")
     (folder / "signed.toml").write_text(
-        loaded.path.read_text()
-        + '[approval]\nthreshold_share = 0.01\nrequire_signature = true\nofficers = { Ann = "file:officer.pub" }\n'
+        loaded.path.read_text() + '[approval]\nthreshold_share = 0.01\nofficers = { Ann = "file:officer.pub" }\n'
     )
     return folder
 
