@@ -104,7 +104,8 @@ def test_after_a_kill_no_server_is_left_and_the_next_start_ends_what_ran_and_fin
     home = tmp_path / "home"
     with serve(tmp_path, home, PREFECT_RUNNER_POLL_FREQUENCY="1") as served:
         path = f"/deployments/{served.deployment('release/by-hand')}/create_flow_run"
-        run = served.ask(path, {"state": {"type": "RUNNING"}})["id"]  # one whose process has died
+        form = {"release": "people", "mode": "dry-run"}
+        run = served.ask(path, {"parameters": form, "state": {"type": "RUNNING"}})["id"]  # its process has died
         served.process.send_signal(SIGKILL)
         served.process.wait(300)
         end = time.monotonic() + 300
