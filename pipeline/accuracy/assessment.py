@@ -51,13 +51,13 @@ class Assessment:
             return [("Known to", "nothing is known beforehand of the error of a query of another package")]
         of_features = self.pairs or self.directions is not None or any(error.at_most for error in self.errors)
         rows = [("Supposed", self.population.words if of_features else self.population.number)]
-        named = self._by_name()
-        rows += [("Known to", _EXPLAINED)] if named or self.pairs else []
-        rows += [(f"  {name}", "; ".join(size)) for name, size in list(named.items())[:most]]
-        if len(named) > most:
-            listed = len(named) if len(named) < len(self.population.names) else 0
-            of = f" of the first {listed} features" if listed else ""
-            rows.append(("  ...", f"{len(named) - most} more{of}, which --json has"))
+        by_name = self._by_name()
+        rows += [("Known to", _EXPLAINED)] if by_name or self.pairs else []
+        rows += [(f"  {name}", "; ".join(size)) for name, size in list(by_name.items())[:most]]
+        if len(by_name) > most:
+            count = len(by_name) if len(by_name) < len(self.population.names) else 0
+            of = f" of the first {count} features" if count else ""
+            rows.append(("  ...", f"{len(by_name) - most} more{of}, which --json has"))
         rows += [(f"  {error.what}", error.amount) for error in self.pairs]
         if self.directions is not None:
             rows.append(("  principal directions", self.directions.sentence))
@@ -72,15 +72,15 @@ class Assessment:
 
     def _by_name(self) -> dict[str, list[str]]:
         """Errors in words, those of one feature together."""
-        named: dict[str, list[str]] = {}
+        sizes: dict[str, list[str]] = {}
         for error in self.errors:
             what, _, name = error.what.partition(" of ")
             of_feature = name in self.population.names
             if of_feature and not self.population.sized:
                 continue
             size = f"{what} {error.amount}" if of_feature else error.amount
-            named.setdefault(name if of_feature else error.what, []).append(size)
-        return named
+            sizes.setdefault(name if of_feature else error.what, []).append(size)
+        return sizes
 
     @property
     def plain(self) -> dict[str, Any]:

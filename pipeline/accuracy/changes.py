@@ -76,14 +76,14 @@ def _shared_nights(plan: Plan, rhythm: Rhythm) -> Iterator[PricedChange]:
     if together is None or mechanism is None or not grows or not 2 <= nights <= MOST_NIGHTS:
         return
     whole = with_section(together.loaded, "privacy", {"share": None})
-    changed = with_table(whole, mechanism=mechanism, continual=_ending(plan, nights))
-    epsilon = changed.config.privacy.epsilon
+    variant = with_table(whole, mechanism=mechanism, continual=_ending(plan, nights))
+    epsilon = variant.config.privacy.epsilon
     by = "" if mechanism == plan.config.mechanism else f', with mechanism "{mechanism.kind}"'
     yield PricedChange(
         f"{nights} nights in one shared charge ([continual]) in place of one charge each{by}",
         f"records are only ever appended, and each night is of all so far; epsilon {epsilon:.4g} of all nights "
         f"together costs what {nights} releases do now, which the first night spends, and with them {{guess}}",
-        changed,
+        variant,
     )
 
 

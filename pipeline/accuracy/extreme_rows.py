@@ -56,8 +56,8 @@ def in_shape(coordinates: Coordinates, rng: np.random.Generator) -> Iterator[Row
             row[feature] = end[feature]
             yield Row("one feature at a bound", row)
     for some in {1 << k for k in range(1, d.bit_length()) if 1 << k < d}:
-        row, chosen = origin.copy(), rng.permutation(d)[:some]
-        row[chosen] = ends[rng.integers(2, size=some), chosen]
+        row, places = origin.copy(), rng.permutation(d)[:some]
+        row[places] = ends[rng.integers(2, size=some), places]
         yield Row("some features at a bound", row)
     inside = np.stack([low, high, origin, (low + high) / 2.0, (high + 3.0 * origin) / 4.0])
     for _ in range(4):

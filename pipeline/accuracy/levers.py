@@ -99,13 +99,13 @@ def compared_features(plan: Plan) -> tuple[str, ...]:
 def _planned(
     plan: Plan, change: PricedChange, population: Population, names: tuple[str, ...], before: float
 ) -> Lever | None:
-    changed = replanned(plan, change.loaded)
-    if changed is None:
+    variant = replanned(plan, change.loaded)
+    if variant is None:
         return None
-    after = noise_size(changed, population.with_rows(change.times_rows * population.rows), names)
+    after = noise_size(variant, population.with_rows(change.times_rows * population.rows), names)
     if after is None or not after > 0.0:
         return None
-    return Lever(change.what, before / after, change.price_of(plan, changed), change.setting)
+    return Lever(change.what, before / after, change.price_of(plan, variant), change.setting)
 
 
 def replanned(plan: Plan, loaded: LoadedConfig) -> Plan | None:

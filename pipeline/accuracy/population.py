@@ -208,9 +208,9 @@ def _bounds(plan: Plan, spread: float, density: float) -> list[tuple[Vector, Vec
 
 def _within(coordinates: Coordinates, spread: float, density: float) -> tuple[Vector, Vector, float]:
     """Mean and standard deviation within one shape, and how much nearer to the origin that is."""
-    bounded = np.isfinite(coordinates.lower) & np.isfinite(coordinates.upper)
-    low = np.where(bounded, coordinates.lower, coordinates.origin - coordinates.scale)
-    high = np.where(bounded, coordinates.upper, coordinates.origin + coordinates.scale)
+    finite = np.isfinite(coordinates.lower) & np.isfinite(coordinates.upper)
+    low = np.where(finite, coordinates.lower, coordinates.origin - coordinates.scale)
+    high = np.where(finite, coordinates.upper, coordinates.origin + coordinates.scale)
     middle, size = (low + high) / 2.0, (high - low) * spread
     zeros = (low <= 0.0) & (high >= 0.0) & (density < 1.0)
     # A value that is zero but with a chance of the density has E[x^2] = density (size^2 + middle^2).

@@ -67,5 +67,5 @@ def _named(axes: Any, made: Rehearsal, shape: tuple[int, ...], theme: Theme) -> 
         (axes.set_xticks, made.columns, shape[1]),
     ):
         if len(names) == length <= _LABELS:
-            turned = {"rotation": 90} if place == axes.set_xticks else {}
-            place(range(length), [name if len(name) <= 16 else name[:15] + "…" for name in names], **turned)
+            style = {"rotation": 90} if place == axes.set_xticks else {}
+            place(range(length), [name if len(name) <= 16 else name[:15] + "…" for name in names], **style)

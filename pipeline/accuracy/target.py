@@ -233,8 +233,8 @@ class _Search:
             return f"there are {errors.directions.of} directions to be found"
         values = [self.plan.config.privacy.epsilon, *self._larger_epsilons()]
         place = bisect_left(values, True, lo=1, key=lambda epsilon: self._planned(self._epsilon(epsilon)) is None) - 1
-        changed = self._planned(self._epsilon(values[place])) or self.plan
-        ratio = self.target.ratio(assess(changed, self.population))
+        variant = self._planned(self._epsilon(values[place])) or self.plan
+        ratio = self.target.ratio(assess(variant, self.population))
         size = f", which gives ± {short_number(ratio * self.target.amount)}" if math.isfinite(ratio) else ""
         return (
             f"not even epsilon {values[place]:.3g} is enough, the largest that can be planned"
@@ -265,14 +265,14 @@ class _Search:
         """
 
         def is_enough(value: float) -> bool:
-            changed = self._planned(change(value))
-            return not until_planned if changed is None else self._meets(changed)
+            variant = self._planned(change(value))
+            return not until_planned if variant is None else self._meets(variant)
 
         place = bisect_left(values, True, key=is_enough)
         nearest = change(values[place]) if place < len(values) else None
-        changed = self._planned(nearest)
-        if nearest is not None and changed is not None:
-            yield Option(key, values[place], nearest.words(self.plan, changed))
+        variant = self._planned(nearest)
+        if nearest is not None and variant is not None:
+            yield Option(key, values[place], nearest.words(self.plan, variant))
 
     def _meets(self, changed: Plan) -> bool:
         return self.target.ratio(assess(changed, self.population)) <= 1.0

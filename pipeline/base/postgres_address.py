@@ -48,9 +48,9 @@ def proof(address: str) -> ServerProof:
 
     if option("sslmode") in _VERIFIED:
         return ServerProof()
-    named = [_host(each) for each in parts.netloc.rpartition("@")[2].split(",")]
-    named += parameters.get("host", "").split(",")
-    places = [place for place in named if place] or option("host").split(",")
+    hosts = [_host(each) for each in parts.netloc.rpartition("@")[2].split(",")]
+    hosts += parameters.get("host", "").split(",")
+    places = [place for place in hosts if place] or option("host").split(",")
     places = [place for place in (*places, *option("hostaddr").split(",")) if place]
     options = {} if places or option("service") else {"host": str(_USUAL_SOCKET)}
     places = places or list(options.values())

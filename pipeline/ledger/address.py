@@ -79,5 +79,5 @@ def place_of(url: str) -> str:
     if is_of_another_package(url):
         return str(_backend(url.partition("://")[0]).place(url))
     address = sa.make_url(url)
-    named = [address.query.get(key) for key in ("host", "hostaddr", "port")]
-    return f"postgresql {[address.host, address.port, *named, address.database]}"
+    options = [address.query.get(key) for key in ("host", "hostaddr", "port")]
+    return f"postgresql {[address.host, address.port, *options, address.database]}"

@@ -134,9 +134,9 @@ def named_grant(by: str | None, why: str | None, new_budget: str | None = None) 
 
 def granted_words(payload: Mapping[str, Any]) -> str:
     """Who granted a budget and why, by its BUDGET entry, as the end of a sentence; empty where nobody is named."""
-    named = f"; granted by {payload['granted_by']}: {payload['why']}" if "granted_by" in payload else ""
+    grantor = f"; granted by {payload['granted_by']}: {payload['why']}" if "granted_by" in payload else ""
     beside = payload.get("new_budget")
-    return named if beside is None else f"{named}; beside another budget of the same people: {beside}"
+    return grantor if beside is None else f"{grantor}; beside another budget of the same people: {beside}"
 
 
 def parse_periods(texts: Sequence[str]) -> tuple[Period, ...]:

@@ -59,17 +59,17 @@ def note(
         if part is not None and other is not None and part.dataset == other.dataset and part != other:
             raise refusals.other_part(str(one.release_id), other)
     elsewhere = [one for one in same if (_dataset(str(one.release_id)), one.dataset) != (dataset, budget)]
-    named = [{"release": one.release_id, "budget": one.dataset} for one in elsewhere[:_MOST]]
-    return {"same_records": named} if named else {}
+    others = [{"release": one.release_id, "budget": one.dataset} for one in elsewhere[:_MOST]]
+    return {"same_records": others} if others else {}
 
 
 def warning(reserved: Entry) -> str | None:
     """What a reservation warns of, in one line; None where it warns of nothing."""
-    named = reserved.payload.get("same_records")
-    if not named:
+    releases = reserved.payload.get("same_records")
+    if not releases:
         return None
-    others = ", ".join(f"'{one['release']}' (budget '{one['budget']}')" for one in named)
-    if all(one["budget"] == reserved.dataset for one in named):
+    others = ", ".join(f"'{one['release']}' (budget '{one['budget']}')" for one in releases)
+    if all(one["budget"] == reserved.dataset for one in releases):
         return f"The same records stand in the ledger for {others}; both are charged to this budget"
     return (
         f"The same records stand in the ledger for {others}. Nobody adds up what they lose under two budgets: where "

@@ -128,8 +128,8 @@ def statement(
         if entry.ticks != NOTHING:
             account.tally.add(entry.ticks, entry.of_part)
         moves = entry.kind not in (State.COMMITTED, State.RELEASED)  # a withdrawal moves nothing, and is always shown
-        chosen = dataset in (None, entry.dataset) and _is_of(entry, release) and (days is None or days.holds(entry))
-        if chosen and (moves or every_entry):
+        matches = dataset in (None, entry.dataset) and _is_of(entry, release) and (days is None or days.holds(entry))
+        if matches and (moves or every_entry):
             lines.append(_line(entry, account, states))
     return lines
 

@@ -23,9 +23,9 @@ def budget_lines(budget: BudgetStatus, loss: Loss | None = None, part: Part | No
     """Lines of a budget: cap, spent, left, what a guess reaches, and how often a charge still fits."""
     together, rows = Together.of(budget), balance(budget)
     rows += [] if loss is None else [nights_left(budget.taken_by(loss, part), part)]
-    guessed = ("Guesses", f"{guesses(bounds_of(together))} {cap_sentence(together)}")
+    guess = ("Guesses", f"{guesses(bounds_of(together))} {cap_sentence(together)}")
     text = warning(budget.epsilon, together.allowed, "with all that the budget allows")
-    return [*rows[:3], guessed, *rows[3:], *([] if text is None else [("Warning", text)])]
+    return [*rows[:3], guess, *rows[3:], *([] if text is None else [("Warning", text)])]
 
 
 def guesses(bounds: Sequence[tuple[float, str]]) -> str:

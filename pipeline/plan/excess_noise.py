@@ -168,10 +168,10 @@ def _enough(
 def _planned(plan: Plan, change: Callable[[LoadedConfig, float], LoadedConfig], value: float) -> float | None:
     """Largest ratio with a changed config; None where it cannot be planned."""
     try:
-        changed = change(plan.loaded, value)
-        if changed.config.privacy.delta >= 1.0 / changed.config.query.rows_at_most:
+        variant = change(plan.loaded, value)
+        if variant.config.privacy.delta >= 1.0 / variant.config.query.rows_at_most:
             return None
-        return _ratio(make_plan(changed, plan.logical_date))[1]
+        return _ratio(make_plan(variant, plan.logical_date))[1]
     except ConfigError:
         return None
 
@@ -204,8 +204,8 @@ def with_section(loaded: LoadedConfig, section: str, update: dict[str, Any]) -> 
     update
         New values by key; they are not validated again.
     """
-    changed = getattr(loaded.config, section).model_copy(update=update)
-    return replace(loaded, config=loaded.config.model_copy(update={section: changed}))
+    replacement = getattr(loaded.config, section).model_copy(update=update)
+    return replace(loaded, config=loaded.config.model_copy(update={section: replacement}))
 
 
 def _epsilon(plan: Plan, largest: float) -> float:

@@ -122,10 +122,10 @@ def _rate(amount: float, busy: int, work: Callable[[int], object]) -> float:
     def repeat(thread: int) -> float:
         work(thread)  # the first call warms up
         start, count = time.perf_counter(), 0
-        while (passed := time.perf_counter() - start) < _SECONDS or count == 0:
+        while (seconds := time.perf_counter() - start) < _SECONDS or count == 0:
             work(thread)
             count += 1
-        return count * amount / passed
+        return count * amount / seconds
 
     with ThreadPoolExecutor(busy) as pool:
         return float(np.mean(list(pool.map(repeat, range(busy)))))

@@ -31,16 +31,16 @@ def mechanism_of(config: ReleaseConfig) -> Mechanism | Exponential | Dawa | Auto
     NotApplicable
         A parameter makes no sense for the query.
     """
-    chosen = config.mechanism
-    if isinstance(chosen, AutoSection):
+    section = config.mechanism
+    if isinstance(section, AutoSection):
         if any(getattr(shape, "learn", None) for shape in config.query.geometries.values()):
             # The one mechanism whose noise has an ellipsoid by axes.
-            return ShapedGaussian(Importance("relative-error" if chosen.minimise == "relative" else "absolute-error"))
-        return Auto(_metric(config, chosen.minimise))
-    declaration = chosen.declaration
+            return ShapedGaussian(Importance("relative-error" if section.minimise == "relative" else "absolute-error"))
+        return Auto(_metric(config, section.minimise))
+    declaration = section.declaration
     if declaration is None:
         raise NotApplicable(
-            f'"{chosen.kind}" declares no mechanism; choose one that `blockveil study mechanisms` lists'
+            f'"{section.kind}" declares no mechanism; choose one that `blockveil study mechanisms` lists'
         )
     arguments = {each.key: _argument(config, each) for each in declaration.parameters}
     mechanism: Mechanism | Exponential | Dawa = declaration.built(**arguments)

@@ -20,8 +20,8 @@ _SHORT_CHOICE = 40
 def comparison_text(compared: Sequence[Candidate]) -> str:
     """Expected error of each mechanism over that of the best."""
     best = compared[0].error or 1.0
-    named = zip(names_apart([asdict(row) for row in compared]), compared, strict=True)
-    ratios = [f"{name} {row.error / best:.4g}" for name, row in named if row.error is not None]
+    pairs = zip(names_apart([asdict(row) for row in compared]), compared, strict=True)
+    ratios = [f"{name} {row.error / best:.4g}" for name, row in pairs if row.error is not None]
     left_out = sorted({row.mechanism for row in compared if row.error is None})
     return ", ".join(ratios) + (f"; not applicable: {', '.join(left_out)}" if left_out else "")
 
@@ -98,8 +98,8 @@ def names_apart(compared: Sequence[dict[str, Any]]) -> list[str]:
 def _apart(row: dict[str, Any], namesakes: Sequence[dict[str, Any]]) -> str:
     keys = sorted({key for other in namesakes for key in other["parameters"]})
     differing = [key for key in keys if len({str(other["parameters"].get(key)) for other in namesakes}) > 1]
-    chosen = [_in_words(row["parameters"][key]) for key in differing if key in row["parameters"]]
-    short = [text for text in chosen if len(text) <= _SHORT_CHOICE]
+    choices = [_in_words(row["parameters"][key]) for key in differing if key in row["parameters"]]
+    short = [text for text in choices if len(text) <= _SHORT_CHOICE]
     return f"{row['mechanism']} ({', '.join(short)})" if short else str(row["mechanism"])
 
 

@@ -281,10 +281,10 @@ def make_plan(
         charge = designed.charge
     except (GeometryError, CannotCalibrate, OverflowError, ValueError) as error:
         raise ConfigError("This release cannot be planned", str(error), "Change the config accordingly") from None
-    described = describe(designed, charge, release_id(loaded.config, logical_date))
-    plan = Plan(loaded, logical_date, designed, charge, described, begun)
+    description = describe(designed, charge, release_id(loaded.config, logical_date))
+    plan = Plan(loaded, logical_date, designed, charge, description, begun)
     require_own_names(loaded.config)
-    require_finite(loaded.config, plan.answer, described)
+    require_finite(loaded.config, plan.answer, description)
     plan.effort.cut(plan.effort.machine())  # a plan fits the memory bound before it starts
     if designed.stage_after is not None:
         stage = Effort(loaded.config, designed.stage_after.answer, weighs=False)

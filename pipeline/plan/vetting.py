@@ -12,8 +12,8 @@ def unvetted_words(config: ReleaseConfig) -> str | None:
     parts = [each.facts for each in config.unvetted]
     if not parts:
         return None
-    named = ", ".join(f'{each["table"]} "{each["kind"]}" of {each["package"]} {each["version"]}' for each in parts)
-    return f"unvetted: {named}; whether its guarantee holds was not checked with this product"
+    names = ", ".join(f'{each["table"]} "{each["kind"]}" of {each["package"]} {each["version"]}' for each in parts)
+    return f"unvetted: {names}; whether its guarantee holds was not checked with this product"
 
 
 def require_allowed(loaded: LoadedConfig) -> None:

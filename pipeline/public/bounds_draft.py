@@ -134,21 +134,21 @@ def _table(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _features(query: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Columns of the records; those whose bounds are known are not counted, unless the bounds of all are."""
-    listed: list[Any] = []
+    candidates: list[Any] = []
     for key in ("geometry", "left", "right"):
         features = _table(query, key).get("features")
-        listed += features if isinstance(features, list) else []
+        candidates += features if isinstance(features, list) else []
     axes = query.get("axes")
-    listed += axes if isinstance(axes, list) else []
+    candidates += axes if isinstance(axes, list) else []
     target = _table(query, "model").get("target")
-    listed += [target] if isinstance(target, dict) else []
-    if not listed:
+    candidates += [target] if isinstance(target, dict) else []
+    if not candidates:
         raise ConfigError(
             "The config names no columns",
             "The histograms are of the features that a release has",
             'List them under query.geometry.features, such as { name = "age" }; they need no bounds for this',
         )
-    tables = [each for each in listed if isinstance(each, dict)]
+    tables = [each for each in candidates if isinstance(each, dict)]
     # Each column asked for adds noise to all of them.
     complete = [{"lower", "upper"} <= each.keys() for each in tables]
     return [

@@ -90,9 +90,9 @@ def principal_directions(release: Path) -> NoiseDirections:
 
 def _completed(release: OpenRelease, scale: Array) -> NoiseDirections:
     """Published directions first, orthonormal in scaled units; the rest of the space after them."""
-    scaled = release.arrays["directions"][...] / scale[:, None]
-    basis = np.linalg.qr(scaled, mode="complete")[0]
-    strength = np.concatenate([np.ones(scaled.shape[1]), np.zeros(scale.size - scaled.shape[1])])
+    directions = release.arrays["directions"][...] / scale[:, None]
+    basis = np.linalg.qr(directions, mode="complete")[0]
+    strength = np.concatenate([np.ones(directions.shape[1]), np.zeros(scale.size - directions.shape[1])])
     return NoiseDirections(_signed(basis), strength, str(release.attributes["release_id"]))
 
 

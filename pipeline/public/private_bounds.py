@@ -120,9 +120,9 @@ def private_bounds(release: Path, accepted: float = 0.0) -> PrivateBounds:
             "Draft one with blockveil public bounds draft",
         )
     bounds_of, noise_of = parts
-    chosen = bounds_of(opened.arrays, opened.attributes, accepted)
-    bounds = tuple((name, each) for name, each in chosen if each is not None)
-    lost = tuple(name for name, each in chosen if each is None)
+    choices = bounds_of(opened.arrays, opened.attributes, accepted)
+    bounds = tuple((name, each) for name, each in choices if each is not None)
+    lost = tuple(name for name, each in choices if each is None)
     reach = noise_of(opened.arrays, opened.attributes).reach
     if not bounds:
         raise ConfigError(

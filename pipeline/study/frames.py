@@ -137,10 +137,10 @@ def draw_frame(findings: FrameFindings, which: str, key: NoiseKey, output: Path)
     except ValueError as error:
         failure = ConfigError("No frame was drawn", str(error), "Ask for fewer directions")
     else:
-        captured = bingham.captured_variance(findings.moment, frame)
+        variance = bingham.captured_variance(findings.moment, frame)
         claim = {"by": which, "epsilon": findings.guarantee.epsilon, "holds_for_the_law": True}
-        facts = {"claimed": claim, "concentration": designs[which].concentration, "captured_variance": captured}
+        facts = {"claimed": claim, "concentration": designs[which].concentration, "captured_variance": variance}
         attributes = {"label": LABEL, "private": False, "mechanism": "ppca", **facts}
         write_draw(output, attributes, {"not_private": (positive(frame), ("feature", "direction"))})
-        return captured
+        return variance
     raise failure

@@ -46,8 +46,8 @@ class MadeUpRows:
                 if present is None or _RANK.get(type(column), 0) > self._rank(name, column):
                     columns[name] = values
         if config.bounded is not None:
-            kind, named = config.bounded.type, [unit] * count
-            columns[config.bounded.column] = pa.array(named if kind == "whole" else [f"unit {one}" for one in named])
+            kind, labels = config.bounded.type, [unit] * count
+            columns[config.bounded.column] = pa.array(labels if kind == "whole" else [f"unit {one}" for one in labels])
         if config.ingest.partition is not None:
             columns[config.ingest.partition.column] = _repeated(
                 config.ingest.partition.type, config.ingest.partition.value, count

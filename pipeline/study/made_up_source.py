@@ -202,23 +202,23 @@ def _write_arrays(place: Path, matrix: NDArray[np.float64], source: _Arrays) -> 
 
 def _columns(schema: pa.Schema, types: dict[str, str]) -> str:
     """Columns of a table, as SQL declares them."""
-    doubled = (field.name.replace('"', '""') for field in schema)
-    return ", ".join(f'"{name}" {types[str(field.type)]}' for name, field in zip(doubled, schema, strict=True))
+    names = (field.name.replace('"', '""') for field in schema)
+    return ", ".join(f'"{name}" {types[str(field.type)]}' for name, field in zip(names, schema, strict=True))
 
 
 def _insert_by_duckdb(file: Path, table: pa.Table) -> None:
     import duckdb
 
-    with closing(duckdb.connect(str(file))) as opened:
-        opened.execute(f"CREATE TABLE IF NOT EXISTS made_up ({_columns(table.schema, _SQL)})")
-        opened.register("added", table)
-        opened.execute("INSERT INTO made_up SELECT * FROM added")
+    with closing(duckdb.connect(str(file))) as connection:
+        connection.execute(f"CREATE TABLE IF NOT EXISTS made_up ({_columns(table.schema, _SQL)})")
+        connection.register("added", table)
+        connection.execute("INSERT INTO made_up SELECT * FROM added")
 
 
 def _insert_by_sqlite(file: Path, table: pa.Table) -> None:
     rows = [[str(one) if isinstance(one, date) else one for one in row.values()] for row in table.to_pylist()]
-    with closing(sqlite3.connect(file)) as opened:
-        opened.execute(f"CREATE TABLE IF NOT EXISTS made_up ({_columns(table.schema, _STORED_BY_SQLITE)})")
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"CREATE TABLE IF NOT EXISTS made_up ({_columns(table.schema, _STORED_BY_SQLITE)})")
         marks = ", ".join("?" * table.num_columns)
-        opened.executemany(f"INSERT INTO made_up VALUES ({marks})", rows)  # noqa: S608 - nothing but marks
-        opened.commit()
+        connection.executemany(f"INSERT INTO made_up VALUES ({marks})", rows)  # noqa: S608 - nothing but marks
+        connection.commit()

@@ -152,15 +152,15 @@ def draw_wishart(findings: WishartFindings, which: str, matrix: Matrix, key: Noi
     noise, d = claim.noise, claim.noise.dimension
     if matrix.shape != (d, d):
         raise ConfigError(f"The matrix has shape {matrix.shape}", f"It is a second moment, {d} x {d}", "Correct it")
-    noised = matrix.copy()
+    noisy = matrix.copy()
     for rows in _spans(d):
         for columns in _spans(d):
             noise_block = _refused(partial(study_draws.wishart_noise, key, noise.degrees, noise.scale, rows, columns))
-            noised[slice(*rows), slice(*columns)] += noise_block
+            noisy[slice(*rows), slice(*columns)] += noise_block
     claimed = {"by": claim.name, "claim": claim.claim, "holds": claim.holds}
     facts = {"claimed": claimed, "delta_at_claimed_epsilon": claim.true_delta, "degrees": noise.degrees}
     attributes = {"label": WISHART_LABEL, "private": False, "mechanism": "wishart", **facts, "scale": noise.scale}
-    write_draw(output, attributes, {"not_private": (noised, ("row", "column"))})
+    write_draw(output, attributes, {"not_private": (noisy, ("row", "column"))})
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,8 @@ def sampling_findings(claim: ApproxDP, rate: float, epochs: float, slack: float)
     except ValueError as error:
         failure = ConfigError("This study cannot be made", str(error), "Correct the parameter")
     else:
-        divided = claim.delta / rate
-        imgm = sampled_steps.subsampled(ApproxDP(claim.epsilon / rate, divided), rate) if divided < 1.0 else None
+        delta = claim.delta / rate
+        imgm = sampled_steps.subsampled(ApproxDP(claim.epsilon / rate, delta), rate) if delta < 1.0 else None
         return SamplingFindings(
             claim=claim,
             rate=rate,

@@ -160,10 +160,10 @@ def draw_r1smg(findings: Findings, matrix: NDArray[np.float64], key: NoiseKey, o
     """
     blocks = [(r, c) for r in _ranges(matrix.shape[0]) for c in _ranges(matrix.shape[1])]
     factor = r1smg.scale(key, sum(r1smg.block_energy(key, *block) for block in blocks), findings.variance)
-    noised = matrix.astype(np.float64)
+    noisy = matrix.astype(np.float64)
     for rows, columns in blocks:
-        noised[slice(*rows), slice(*columns)] += r1smg.noise(key, rows, columns, factor)
-    write_draw(output, _attributes(findings), {"not_private": (noised, ("row", "column"))})
+        noisy[slice(*rows), slice(*columns)] += r1smg.noise(key, rows, columns, factor)
+    write_draw(output, _attributes(findings), {"not_private": (noisy, ("row", "column"))})
 
 
 def write_draw(output: Path, attributes: dict[str, Any], arrays: Mapping[str, tuple[Any, tuple[str, ...]]]) -> None:

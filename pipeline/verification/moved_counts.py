@@ -76,9 +76,9 @@ def cells(stated: Mapping[str, Any], arrays: Arrays, power: int) -> Moved:
     rows, columns = (_two_least(mechanism, key, other, math.prod(grid)) for key, other in (_SIDES, _SIDES[::-1]))
     products = sorted(row * column for row in rows for column in columns)
     # The other cell of a grid of one is no cell: the record is not counted.
-    chosen = products[: 2 if replaces(stated) and math.prod(grid) > 1 else 1]
-    most = [products[0]] * len(chosen)
-    return Moved(_added(chosen, power), _added(most, power))
+    terms = products[: 2 if replaces(stated) and math.prod(grid) > 1 else 1]
+    most = [products[0]] * len(terms)
+    return Moved(_added(terms, power), _added(most, power))
 
 
 def bins(stated: Mapping[str, Any], arrays: Arrays, power: int) -> Moved:

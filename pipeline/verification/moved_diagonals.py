@@ -123,8 +123,8 @@ def _corners(shape: Shape, noise: _Noise, lead: int) -> Floats | None:
     alike = all(float(np.ptp(each)) == 0.0 for each in (ends, noise.rows[lead:], noise.diagonal[lead:]))
     if not shape.box or not (alike or d <= _MOST_CORNERS):
         return None
-    chosen = np.tri(d + 1, d, -1) if alike else (np.arange(2**d)[:, None] >> np.arange(d)[None, :]) & 1
-    return _behind(chosen * ends, lead)
+    corners = np.tri(d + 1, d, -1) if alike else (np.arange(2**d)[:, None] >> np.arange(d)[None, :]) & 1
+    return _behind(corners * ends, lead)
 
 
 def _behind(squares: Floats, lead: int) -> Floats:

@@ -68,9 +68,9 @@ def _sine_distance(variance: Values, values: Values, vectors: Values, count: int
     distance, own = 0.0, np.diagonal(variance)
     others = vectors[:, count:]
     for place in range(count):
-        mixed = vectors[:, place, None] * others
-        noise = (vectors[:, place] ** 2) @ variance @ others**2 + np.einsum("kj,kj->j", mixed, variance @ mixed)
-        noise = np.maximum(noise - own @ mixed**2, 0.0)
+        products = vectors[:, place, None] * others
+        noise = (vectors[:, place] ** 2) @ variance @ others**2 + np.einsum("kj,kj->j", products, variance @ products)
+        noise = np.maximum(noise - own @ products**2, 0.0)
         gaps = values[place] - values[count:]
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(gaps > 0.0, noise / gaps**2, np.inf)

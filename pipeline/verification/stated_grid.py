@@ -94,8 +94,8 @@ class StatedGrid:
         low, high = (step * self.deviation for step in self.steps(rows, columns))
         if self.common is not None:
             times, shared = self.common
-            grown = np.diag(np.sqrt(1.0 + shared * times**2) - 1.0)[rows, columns] + 1.0
-            low, high = low * grown, high * grown
+            growth = np.diag(np.sqrt(1.0 + shared * times**2) - 1.0)[rows, columns] + 1.0
+            low, high = low * growth, high * growth
         if self.rounding is not None:
             beside = self.rounding.deviations(rows, columns)
             low, high = np.hypot(low, beside), np.hypot(high, beside)

@@ -34,10 +34,10 @@ def sentence_holds(stated: Mapping[str, Any]) -> bool:
         f"conclusion drawn from {scope} by at most e^{stated_number(promise, 'epsilon'):g} and adds at most "
         f"{stated_number(promise, 'delta'):g} to it."
     )
-    bounded = Contribution.read(promise)
-    if bounded.rows > bounded.charged_rows or bounded.facts() != promise["contribution"]:
+    contribution = Contribution.read(promise)
+    if contribution.rows > contribution.charged_rows or contribution.facts() != promise["contribution"]:
         return False
-    return bool(promise["sentence"] == f"{numbers}{_of_a_part(stated)} {bounded.sentence}")
+    return bool(promise["sentence"] == f"{numbers}{_of_a_part(stated)} {contribution.sentence}")
 
 
 def _of_a_part(stated: Mapping[str, Any]) -> str:

@@ -240,9 +240,9 @@ def stated_shape(geometry: Mapping[str, Any], largest: int, mechanism: Mapping[s
     if norm is not None:
         shares = np.minimum(scale / norm, 1.0)
         shares = None if float(np.sum(shares**2)) <= 1.0 else shares
-    passed = _beyond if "rounding" in mechanism else _passed
+    outward = _beyond if "rounding" in mechanism else _passed
     steps = _stated_steps(mechanism, scale, largest, f"{of}steps_per_unit")
-    inner, outer = ([_steps(side * steps, how, largest) for side in sides] for how in (_reached, passed))
+    inner, outer = ([_steps(side * steps, how, largest) for side in sides] for how in (_reached, outward))
     return Shape(
         largest,
         len(features),

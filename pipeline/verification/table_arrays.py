@@ -52,8 +52,8 @@ def tables(check: CheckedArrays) -> None:
             [f"{axis['name']} {cell}" for cell in np.asarray(check.stored(f"axis_{number}", 1)[...]).tolist()]
             for number, axis in enumerate(check.query["axes"], start=1)
         ]
-        named = (product(*(along_each[axis] for axis in table)) for table in workload)
-        check.texts("cell", [", ".join(names) for table in named for names in table])
+        labels = (product(*(along_each[axis] for axis in table)) for table in workload)
+        check.texts("cell", [", ".join(names) for table in labels for names in table])
     for each in ("tables", f"tables{DEVIATION}"):
         _in_parts(check, each, shapes)
     for number, shape in enumerate(shapes, start=1):
