@@ -67,8 +67,8 @@ class GaussianNoise:
 
     def beyond(self, size: float) -> tuple[float, float]:
         """Exact."""
-        found = 2.0 * float(ndtr(-size))
-        return found, found
+        probability = 2.0 * float(ndtr(-size))
+        return probability, probability
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class LaplaceNoise:
     def beyond(self, size: float) -> tuple[float, float]:
         """Exact."""
         least = math.floor(size * self.deviation) + 1
-        found = 2.0 * math.exp(-float(self.rate) * least) / (1.0 + math.exp(-float(self.rate)))
-        return found, found
+        probability = 2.0 * math.exp(-float(self.rate) * least) / (1.0 + math.exp(-float(self.rate)))
+        return probability, probability
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class RandomDirection:
     def beyond(self, size: float) -> tuple[float, float]:
         """Exact."""
         square = min(1.0, size * size / self.dimension)
-        found = 1.0 - float(betainc(0.5, (self.dimension - 1) / 2.0, square))
-        return found, found
+        probability = 1.0 - float(betainc(0.5, (self.dimension - 1) / 2.0, square))
+        return probability, probability
 
 
 def length_band(count: int, *, laplace: bool) -> float:

@@ -99,10 +99,10 @@ def covariance_block(
         Half-open ranges of features.
     """
     inner = (rows[0] + 1, rows[1] + 1), (columns[0] + 1, columns[1] + 1)
-    found = _raw_block(released, design, *inner, head.back, 1)
-    found /= head.divisor
-    found -= np.outer(head.shift[slice(*rows)], head.shift[slice(*columns)])
-    return found
+    block = _raw_block(released, design, *inner, head.back, 1)
+    block /= head.divisor
+    block -= np.outer(head.shift[slice(*rows)], head.shift[slice(*columns)])
+    return block
 
 
 def covariance_deviation(mean_product: Array, own: Array, head: CovarianceHead, rows: Range, columns: Range) -> Array:
@@ -118,24 +118,24 @@ def covariance_deviation(mean_product: Array, own: Array, head: CovarianceHead, 
         As for :func:`covariance_block`.
     """
     down, across = slice(*rows), slice(*columns)
-    moved = np.outer(head.shift[down], head.shift[across])
-    moved *= 2.0
-    found: Array = np.outer(head.shift[down] ** 2, head.sums_variance[across])
-    found += np.outer(head.sums_variance[down], head.shift[across] ** 2)
+    shift_products = np.outer(head.shift[down], head.shift[across])
+    shift_products *= 2.0
+    variance: Array = np.outer(head.shift[down] ** 2, head.sums_variance[across])
+    variance += np.outer(head.sums_variance[down], head.shift[across] ** 2)
     # The diagonal of the whole matrix, where a feature's own sum enters twice.
     low, high = max(rows[0], columns[0]), min(rows[1], columns[1])
     same = np.arange(low, max(low, high))
     places = same - rows[0], same - columns[0]
-    found[places] += moved[places] * head.sums_variance[same]
-    found += own**2
+    variance[places] += shift_products[places] * head.sums_variance[same]
+    variance += own**2
     # What is in every entry of the noise of the count.
-    moved -= mean_product
-    moved *= moved
-    moved *= float(head.count.standard_deviation) ** 2
-    found += moved
-    np.sqrt(found, out=found)
-    found /= head.divisor
-    return found
+    shift_products -= mean_product
+    shift_products *= shift_products
+    shift_products *= float(head.count.standard_deviation) ** 2
+    variance += shift_products
+    np.sqrt(variance, out=variance)
+    variance /= head.divisor
+    return variance
 
 
 def second_moment_block(
@@ -160,8 +160,8 @@ def outer_products_block(
     """
     units = np.outer(left.scale[slice(*rows)], right.scale[slice(*columns)])
     value = released.astype(np.float64) * design.steps(rows, columns) / design.shifted_unit
-    found: Array = value * units
-    return found
+    block: Array = value * units
+    return block
 
 
 def records_block(released: Released, design: NoiseDesign, coordinates: Coordinates, rows: Range) -> Estimate:

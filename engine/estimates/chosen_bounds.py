@@ -191,13 +191,13 @@ def _widened(low: float, lower: Array, upper: Array, last: int) -> tuple[float, 
 
 
 def _outside(counts: Array, below: NDArray[np.intp], above: NDArray[np.intp], reach: float) -> OutsideShare:
-    found = float(np.sum(counts[below]) + np.sum(counts[above]))
+    outside = float(np.sum(counts[below]) + np.sum(counts[above]))
     # Each of both sums is within its own band, so that their sum is within both together.
     give = reach * (sqrt(below.size) + sqrt(above.size))
-    least, most = max(found - give, 0.0), max(found + give, 0.0)
+    least, most = max(outside - give, 0.0), max(outside + give, 0.0)
     total, of_total = float(np.sum(counts)), reach * sqrt(counts.size)
     if total <= of_total:
-        return OutsideShare(max(found, 0.0), least, most, float("nan"), 0.0, 1.0)
-    shares = found / total, least / (total + of_total), most / (total - of_total)
+        return OutsideShare(max(outside, 0.0), least, most, float("nan"), 0.0, 1.0)
+    shares = outside / total, least / (total + of_total), most / (total - of_total)
     share, least_share, most_share = (min(max(each, 0.0), 1.0) for each in shares)
-    return OutsideShare(max(found, 0.0), least, most, share, least_share, most_share)
+    return OutsideShare(max(outside, 0.0), least, most, share, least_share, most_share)

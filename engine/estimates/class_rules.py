@@ -53,8 +53,8 @@ class ClassScores:
 
     def of(self, rows: Array) -> Array:
         """Scores of rows in the features' units, shape (n, d) to (n, classes)."""
-        found: Array = rows @ self.weights.T + self.constants
-        return found
+        scores: Array = rows @ self.weights.T + self.constants
+        return scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +126,8 @@ def class_scores(
     -------
     Of two classes where there is one label, and else of each label in order; in raw units.
     """
-    found = _ByClass.of(moments, labels, columns)
-    weights, constants = (_ridge if rule is ClassRule.RIDGE else _lda)(found, ridge)
+    classes = _ByClass.of(moments, labels, columns)
+    weights, constants = (_ridge if rule is ClassRule.RIDGE else _lda)(classes, ridge)
     return ClassScores(weights, constants - weights @ moments.origin[columns])
 
 
@@ -152,5 +152,5 @@ def _solved(matrix: Array, noise: Array, ridge: float, sides: Array) -> Array:
     added = np.maximum(values, 0.0) + ridge * 2.0 * np.sqrt(noise.size)
     least = 1e-12 * float(added.max(initial=0.0))
     inverse = np.divide(1.0, added, out=np.zeros_like(added), where=added > least)
-    found: Array = (sides / noise @ vectors) * inverse @ vectors.T / noise
-    return found
+    solution: Array = (sides / noise @ vectors) * inverse @ vectors.T / noise
+    return solution

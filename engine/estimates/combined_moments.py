@@ -95,17 +95,17 @@ def combined(nights: Sequence[NightMoments], drift: float) -> CombinedMoments:
     step = drift**2 * np.outer(largest, largest)
     first, *others = nights
     sums, spread = _seen_from(first, last)
-    taken, rounding, day, gain = first.taken, first.rounding, first.day, np.ones(sums.shape)
+    shortening, rounding, day, gain = first.taken, first.rounding, first.day, np.ones(sums.shape)
     for night in others:
         value, variance = _seen_from(night, last)
         spread = spread + step * (night.day - day)
         gain = np.divide(spread, spread + variance, out=np.ones(sums.shape), where=variance > 0.0)
         sums, spread = sums + gain * (value - sums), (1.0 - gain) * spread
         own = np.diagonal(gain)[1:]
-        taken = (np.sqrt(taken) * (1.0 - own) + np.sqrt(night.taken) * own) ** 2
+        shortening = (np.sqrt(shortening) * (1.0 - own) + np.sqrt(night.taken) * own) ** 2
         rounding, day = rounding * (1.0 - gain) + night.rounding * gain, night.day
     moments = replace(last, matrix=sums, variance=spread + rounding**2, noise=None, shortened=None)
-    return CombinedMoments(moments, taken, gain)
+    return CombinedMoments(moments, shortening, gain)
 
 
 def _seen_from(one: NightMoments, last: NoisyMoments) -> tuple[Array, Array]:

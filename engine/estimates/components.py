@@ -85,8 +85,8 @@ class _Wanted:
         if self.reference.size:
             vectors = vectors * np.where(np.einsum("dfk,fk->dk", vectors, self.reference) < 0, -1.0, 1.0)[:, None, :]
         total = np.trace(matrices, axis1=1, axis2=2)
-        found = np.concatenate([values[:, None], (values / total[:, None])[:, None], vectors], axis=1)
-        return np.where(there[:, None, None], found, np.nan)
+        statistics = np.concatenate([values[:, None], (values / total[:, None])[:, None], vectors], axis=1)
+        return np.where(there[:, None, None], statistics, np.nan)
 
 
 def components(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEstimates:
@@ -101,25 +101,25 @@ def components(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEsti
     scaled
         Whether each feature counts in units of its own standard deviation: components of the correlation.
     """
-    wanted = _Wanted(moments, count, scaled, np.empty(0))
+    statistic = _Wanted(moments, count, scaled, np.empty(0))
     with np.errstate(all="ignore"):
-        matrix = wanted.matrices(moments.matrix[None])[0]
+        matrix = statistic.matrices(moments.matrix[None])[0]
     if not np.all(np.isfinite(matrix)):
         return _shrunk(moments, count, scaled)
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[::-1], positive(vectors[:, ::-1])
-    wanted = _Wanted(moments, count, scaled, vectors[:, :count])
+    statistic = _Wanted(moments, count, scaled, vectors[:, :count])
     deviations, distance = _first_order(moments, values, vectors, count, scaled)
-    found = wanted(moments.matrix[None])[0]
-    variances, shares, *loadings = moments.stated_with_vectors(wanted, deviations, 2)
+    estimates = statistic(moments.matrix[None])[0]
+    variances, shares, *loadings = moments.stated_with_vectors(statistic, deviations, 2)
     if scaled and not np.any(np.isfinite(variances)):
         return _shrunk(moments, count, scaled)
     return ComponentEstimates(
-        Estimate(found[0], variances),
-        Estimate(found[1], shares),
-        Estimate(found[2:].T, np.array(loadings).T),
+        Estimate(estimates[0], variances),
+        Estimate(estimates[1], shares),
+        Estimate(estimates[2:].T, np.array(loadings).T),
         np.where(distance <= _SMALL, distance, 1.0),
-        of_components(matrix, found[0], found[2:].T, scaled, float(moments.matrix[0, 0]))
+        of_components(matrix, estimates[0], estimates[2:].T, scaled, float(moments.matrix[0, 0]))
         if moments.constant
         else np.full(count, np.inf),
         False,
@@ -130,11 +130,11 @@ def _shrunk(moments: NoisyMoments, count: int, scaled: bool) -> ComponentEstimat
     """Components of shrunk moments (:mod:`.likely_moments`), where no error of any variance is stated."""
     if not np.all(np.isfinite(moments.matrix)):
         return _nothing(moments.features, count)
-    wanted = _Wanted(moments, count, scaled, np.empty(0))
+    statistic = _Wanted(moments, count, scaled, np.empty(0))
     matrix = (
         correlation(moments).value
         if scaled
-        else wanted.matrices(LikelyMoments(moments).possible(moments.matrix[None])[0])[0]
+        else statistic.matrices(LikelyMoments(moments).possible(moments.matrix[None])[0])[0]
     )
     values, vectors = _largest(matrix[None], count)
     unknown = np.full(count, np.inf)
@@ -151,9 +151,9 @@ def _largest(matrices: Array, count: int) -> tuple[Array, Array]:
     if size < _FEW_OF or 4 * count > size:
         values, vectors = np.linalg.eigh(matrices)
         return values[:, ::-1][:, :count], vectors[:, :, ::-1][:, :, :count]
-    wanted = [size - count, size - 1]
-    found = [eigh(matrix, subset_by_index=wanted, check_finite=False) for matrix in matrices]
-    return np.array([each[::-1] for each, _ in found]), np.array([each[:, ::-1] for _, each in found])
+    indices = [size - count, size - 1]
+    eigenpairs = [eigh(matrix, subset_by_index=indices, check_finite=False) for matrix in matrices]
+    return np.array([each[::-1] for each, _ in eigenpairs]), np.array([each[:, ::-1] for _, each in eigenpairs])
 
 
 def _nothing(features: int, count: int) -> ComponentEstimates:
@@ -167,18 +167,18 @@ def _nothing(features: int, count: int) -> ComponentEstimates:
 def _first_order(moments: NoisyMoments, values: Array, vectors: Array, count: int, scaled: bool) -> tuple[Array, Array]:
     """Standard deviations as rows of :class:`_Wanted`, and expected squared sines."""
     turn = _Turn(moments, values, vectors, scaled)
-    found, distance = np.empty((2 + moments.features, count)), np.empty(count)
+    deviations, distance = np.empty((2 + moments.features, count)), np.empty(count)
     total = float(np.sum(values))
     whole = turn.trace()
     for i in range(count):
         of_value = turn.gradient(i)
         of_share = of_value / total - values[i] / total**2 * whole
-        found[:2, i] = moments.deviations(np.stack([of_value, of_share]))
+        deviations[:2, i] = moments.deviations(np.stack([of_value, of_share]))
         with np.errstate(all="ignore"):
             gaps = 1.0 / (values[i] - values)
         gaps[i] = 0.0
-        found[2:, i], distance[i] = turn.loadings(i, gaps)
-    return found, distance
+        deviations[2:, i], distance[i] = turn.loadings(i, gaps)
+    return deviations, distance
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,12 +195,12 @@ class _Turn:
         moments = self.moments
         if self.scaled:
             return np.asarray(self._of_correlation(i)[i])
-        left = self.vectors[:, i] @ moments.centring
-        found = np.outer(left, left)
+        form = self.vectors[:, i] @ moments.centring
+        derivative = np.outer(form, form)
         if moments.constant:
-            found[0, 0] -= self.values[i]
-            found /= moments.matrix[0, 0]
-        return np.asarray(found)
+            derivative[0, 0] -= self.values[i]
+            derivative /= moments.matrix[0, 0]
+        return np.asarray(derivative)
 
     def loadings(self, i: int, gaps: Array) -> tuple[Array, float]:
         """Standard deviation of each entry of a direction, shape (d,), and its expected squared sine."""
@@ -221,19 +221,19 @@ class _Turn:
     def _of_correlation(self, i: int) -> Array:
         """Gradients of the correlations of one i with every j, symmetric, shape (d, p, p)."""
         own, centring = np.diagonal(self.moments.products), self.moments.centring
-        left = (self.vectors.T / np.sqrt(own)) @ centring
-        found = (left[:, :, None] * left[i][None, None, :] + left[i][None, :, None] * left[:, None, :]) / 2.0
+        forms = (self.vectors.T / np.sqrt(own)) @ centring
+        gradients = (forms[:, :, None] * forms[i][None, None, :] + forms[i][None, :, None] * forms[:, None, :]) / 2.0
         # - (lambda_i + lambda_j) / 2 sum_f v_jf v_if dT_ff / T_ff
         weights = self.vectors.T * self.vectors[:, i] / own * ((self.values[i] + self.values) / 2.0)[:, None]
-        return np.asarray(found - (centring.T * weights[:, None, :]) @ centring)
+        return np.asarray(gradients - (centring.T * weights[:, None, :]) @ centring)
 
     def trace(self) -> Array:
         """Gradient of the total variance, shape (p, p); zero for correlations."""
         moments, centring = self.moments, self.moments.centring
         if self.scaled:
             return np.zeros(moments.matrix.shape)
-        found = centring.T @ centring
+        gradient = centring.T @ centring
         if moments.constant:
-            found[0, 0] -= float(np.sum(self.values))
-            found /= moments.matrix[0, 0]
-        return found
+            gradient[0, 0] -= float(np.sum(self.values))
+            gradient /= moments.matrix[0, 0]
+        return gradient

@@ -47,14 +47,14 @@ def non_negative(flat: NDArray[np.float64], tables: MarginalTables) -> NDArray[n
     total = float(tables.projected(tables.apart(flat))[()])
     if total <= 0.0:
         return np.zeros_like(flat)
-    beyond, found = np.zeros_like(flat), flat
+    beyond, counts = np.zeros_like(flat), flat
     for _ in range(_MOST_ROUNDS):
-        kept = np.maximum(found + beyond, 0.0)
-        beyond = found + beyond - kept
-        found = tables.made_of(tables.projected(tables.apart(kept)))
-        if _lacking(found, tables) <= _CLOSE:
+        clipped = np.maximum(counts + beyond, 0.0)
+        beyond = counts + beyond - clipped
+        counts = tables.made_of(tables.projected(tables.apart(clipped)))
+        if _lacking(counts, tables) <= _CLOSE:
             break
-    return _lifted(found, tables)
+    return _lifted(counts, tables)
 
 
 def _shares(flat: NDArray[np.float64], tables: MarginalTables) -> tuple[NDArray[np.float64], float]:

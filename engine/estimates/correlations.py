@@ -60,8 +60,8 @@ def correlation(moments: NoisyMoments) -> Estimate:
         return np.nan_to_num(_ratios(cross_products(stack, moments.constant)), posinf=0.0, neginf=0.0)
 
     with np.errstate(all="ignore"):
-        found = LikelyMoments(moments).estimate(of)
-    value, error = (np.clip((part + part.T) / 2.0, -1.0, 1.0) for part in (found.value, found.standard_deviation))
+        estimate = LikelyMoments(moments).estimate(of)
+    value, error = (np.clip((part + part.T) / 2.0, -1.0, 1.0) for part in (estimate.value, estimate.standard_deviation))
     np.fill_diagonal(value, 1.0)
     np.fill_diagonal(error, 0.0)
     return _beside_shortening(Estimate(value, error), moments)
@@ -144,22 +144,22 @@ def _given_all_others(moments: NoisyMoments) -> Estimate:
 
 
 def _given(moments: NoisyMoments, given: list[int]) -> Estimate:
-    left = [place for place in range(moments.features) if place not in given]
+    others = [place for place in range(moments.features) if place not in given]
 
     def residuals(stack: Array) -> tuple[Array, Array]:
         """Coefficients on what is given, and the products of what they leave."""
         products = cross_products(stack, moments.constant)
-        crossed = products[:, left][:, :, given]
+        crossed = products[:, others][:, :, given]
         slopes = crossed @ _inverted(products[:, given][:, :, given])
-        return slopes, products[:, left][:, :, left] - slopes @ np.swapaxes(crossed, 1, 2)
+        return slopes, products[:, others][:, :, others] - slopes @ np.swapaxes(crossed, 1, 2)
 
     def of(stack: Array) -> Array:
         return _ratios(residuals(stack)[1])
 
     slopes, products = residuals(moments.matrix[None])
     # Weights of the residuals: dP_ij = w_i' dT w_j, as a change of the slopes moves P by second order alone.
-    weights = np.zeros((len(left), moments.features))
-    weights[:, left], weights[:, given] = np.eye(len(left)), -slopes[0]
+    weights = np.zeros((len(others), moments.features))
+    weights[:, others], weights[:, given] = np.eye(len(others)), -slopes[0]
     forms = (weights @ moments.centring).T / np.sqrt(np.diagonal(products[0]))
     deviation = _combined(_ratios(products)[0], *_of_pairs(forms, moments, _of_own_noise))
     return _estimate(moments, of, deviation)
@@ -169,18 +169,18 @@ def _estimate(moments: NoisyMoments, of: Statistic, deviation: Array) -> Estimat
     with np.errstate(all="ignore"):
         value = of(moments.matrix[None])[0]
     np.fill_diagonal(deviation, 0.0)
-    stated = moments.stated(of, deviation)
+    standard_error = moments.stated(of, deviation)
     # A feature's correlation with itself is one, whatever the noise.
-    np.fill_diagonal(stated, np.where(np.isfinite(np.diagonal(value)), 0.0, np.inf))
-    return Estimate(np.clip(value, -1.0, 1.0), stated)
+    np.fill_diagonal(standard_error, np.where(np.isfinite(np.diagonal(value)), 0.0, np.inf))
+    return Estimate(np.clip(value, -1.0, 1.0), standard_error)
 
 
 def _ratios(stack: Array) -> Array:
     """Entries over the roots of their diagonal entries, shape (draws, d, d); NaN where one of these is negative."""
     root = np.sqrt(np.diagonal(stack, axis1=1, axis2=2))
-    found: Array = stack / (root[:, :, None] * root[:, None, :])
-    found[:, range(stack.shape[1]), range(stack.shape[1])] = np.where(root > 0.0, 1.0, np.nan)
-    return found
+    ratios: Array = stack / (root[:, :, None] * root[:, None, :])
+    ratios[:, range(stack.shape[1]), range(stack.shape[1])] = np.where(root > 0.0, 1.0, np.nan)
+    return ratios
 
 
 def _inverted(stack: Array) -> Array:
@@ -225,13 +225,13 @@ def _of_centred_noise(forms: Array, variance: Array) -> _OfPairs:
     """
     a, s = forms[0], np.diagonal(forms[1:])
     count, sums, products = variance[0, 0], variance[0, 1:], variance[1:, 1:]
-    moved = np.outer(a**2, s**2 * sums)
-    pair = np.outer(a, a) ** 2 * count + moved + moved.T + np.outer(s, s) ** 2 * products
+    of_sums = np.outer(a**2, s**2 * sums)
+    pair = np.outer(a, a) ** 2 * count + of_sums + of_sums.T + np.outer(s, s) ** 2 * products
     alone = a**4 * count + 4.0 * a**2 * s**2 * sums + s**4 * np.diagonal(products)
     first = np.outer(a**3 * count + 2.0 * a * s**2 * sums, a)
     apart = np.outer(a, a) ** 2 * count
-    for found in (pair, first, apart):
-        np.fill_diagonal(found, alone)
+    for covariance in (pair, first, apart):
+        np.fill_diagonal(covariance, alone)
     return pair, first, apart, np.repeat(alone[:, None], alone.size, axis=1)
 
 
@@ -252,5 +252,5 @@ def _of_own_noise(forms: Array, variance: Array) -> _OfPairs:
 def _combined(ratios: Array, pair: Array, first: Array, apart: Array, alone: Array) -> Array:
     """Standard deviation of each ratio; parameters as :func:`_of_pairs` returns them."""
     own = alone + alone.T + 2.0 * apart
-    found: Array = np.sqrt(np.maximum(pair - ratios * (first + first.T) + ratios**2 / 4.0 * own, 0.0))
-    return found
+    deviation: Array = np.sqrt(np.maximum(pair - ratios * (first + first.T) + ratios**2 / 4.0 * own, 0.0))
+    return deviation

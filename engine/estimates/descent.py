@@ -102,8 +102,8 @@ class Trained:
         self._powers = (self._powers[0] * _FIRST, self._powers[1] * _SECOND)
         rate = self._descent.rate_of(self.step - 1)
         for layer, gradient in gradients.items():
-            kept = self.weights[layer] * (1.0 - rate * self._descent.weight_decay)
-            self.weights[layer] = _within(kept - rate * self._direction(layer, gradient))
+            weights = self.weights[layer] * (1.0 - rate * self._descent.weight_decay)
+            self.weights[layer] = _within(weights - rate * self._direction(layer, gradient))
 
     def _direction(self, layer: str, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
         match self._descent.rule:
@@ -129,8 +129,8 @@ def _within(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 def _half_cosine(share: float) -> float:
     """``(1 + cos(pi share)) / 2`` within 1e-15, by a sum that every machine adds in the same order."""
     angle = 3.141592653589793 * (0.5 - abs(share - 0.5))  # at most pi / 2, where the sum converges fast
-    term, found = 1.0, 1.0
+    term, cosine = 1.0, 1.0
     for k in range(1, 15):
         term *= -angle * angle / ((2 * k - 1) * (2 * k))
-        found += term
-    return (1.0 + found) / 2.0 if share <= 0.5 else (1.0 - found) / 2.0
+        cosine += term
+    return (1.0 + cosine) / 2.0 if share <= 0.5 else (1.0 - cosine) / 2.0

@@ -47,8 +47,8 @@ def leading_directions(matrix: Array, deviation: Array, count: int) -> Direction
     """
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[::-1], vectors[:, ::-1]
-    found = np.ldexp(np.rint(np.ldexp(positive(vectors[:, :count]), _STEP_BITS)), -_STEP_BITS)
-    return DirectionEstimate(found, values, subspace_error(_in_basis(vectors, deviation, count), values, count))
+    directions = np.ldexp(np.rint(np.ldexp(positive(vectors[:, :count]), _STEP_BITS)), -_STEP_BITS)
+    return DirectionEstimate(directions, values, subspace_error(_in_basis(vectors, deviation, count), values, count))
 
 
 def positive(directions: Array) -> Array:
@@ -66,10 +66,10 @@ def _in_basis(vectors: Array, deviation: Array, count: int) -> Array:
     variance = deviation**2
     diagonal = np.diagonal(variance)
     squares = vectors**2
-    found = np.zeros_like(variance)
+    rotated_variance = np.zeros_like(variance)
     for i in range(count):
         mixed = vectors[:, i, None] * vectors
         crossed = np.einsum("kj,kj->j", mixed, variance @ mixed)
         # Both sums count k = l, which has the variance D once in all.
-        found[i] = squares[:, i] @ (variance @ squares) + crossed - (squares[:, i] * diagonal) @ squares
-    return np.asarray(np.sqrt(np.maximum(found, 0.0)))
+        rotated_variance[i] = squares[:, i] @ (variance @ squares) + crossed - (squares[:, i] * diagonal) @ squares
+    return np.asarray(np.sqrt(np.maximum(rotated_variance, 0.0)))

@@ -207,13 +207,13 @@ def subspace_error(deviation: NDArray[np.float64], spectrum: Vector, leading: in
 def subspace_error_by_rows(deviations_of: Callable[[int], Vector], spectrum: Vector, leading: int) -> float:
     """:func:`subspace_error` from the k rows of the deviations that it needs, one at a time; never a d x d matrix."""
     order = np.argsort(spectrum)[::-1]
-    rest, found = order[leading:], 0.0
+    rest, error = order[leading:], 0.0
     for row in order[:leading]:
         gaps, noise = spectrum[row] - spectrum[rest], deviations_of(int(row))[rest]
         with np.errstate(divide="ignore"):
             terms = np.where(gaps > 0, noise**2 / gaps**2, np.inf)
-        found += float(np.sum(np.minimum(terms, 1.0)))
-    return min(found, float(min(leading, rest.size)))
+        error += float(np.sum(np.minimum(terms, 1.0)))
+    return min(error, float(min(leading, rest.size)))
 
 
 def _frobenius_bound(design: NoiseDesign, left: Vector | Matrix, right: Vector | Matrix, total: float) -> float:

@@ -79,15 +79,15 @@ def leading_eigenvalues(
     wanted = min(wanted, size)
     block = _orthonormal(np.random.default_rng(0).standard_normal((size, min(wanted + _SPARE, size))), np.empty(0))
     basis, image = np.empty((size, 0)), np.empty((size, 0))
-    for done in range(1, passes + 1):
+    for number in range(1, passes + 1):
         product = multiply(block)
         basis, image = np.hstack([basis, block]), np.hstack([image, product])
-        found = _ritz(basis, image, wanted, done)
+        leading = _ritz(basis, image, wanted, number)
         block = _orthonormal(product, basis)
-        sharp = found.errors <= tolerance * max(abs(float(found.values[0])), 1e-300)
-        if bool((sharp | (found.values + found.errors < floor)).all()) or block.shape[1] == 0:
+        sharp = leading.errors <= tolerance * max(abs(float(leading.values[0])), 1e-300)
+        if bool((sharp | (leading.values + leading.errors < floor)).all()) or block.shape[1] == 0:
             break
-    return found
+    return leading
 
 
 def _ritz(basis: Array, image: Array, wanted: int, passes: int) -> Leading:

@@ -98,9 +98,9 @@ class NoisySpread:
 
     def or_nearer(self, nearer: NoisySpread) -> NoisySpread:
         """The same, and where it does not stand out of its noise what was seen in nearer bounds."""
-        known = self.variance > _KNOWN * self.noise
+        significant = self.variance > _KNOWN * self.noise
         mine, other = (self.mean, self.variance, self.noise), (nearer.mean, nearer.variance, nearer.noise)
-        mean, variance, noise = (np.where(known, one, two) for one, two in zip(mine, other, strict=True))
+        mean, variance, noise = (np.where(significant, one, two) for one, two in zip(mine, other, strict=True))
         return NoisySpread(mean, variance, noise, self.least)
 
     def bounds(self) -> tuple[Vector, Vector]:
@@ -202,9 +202,9 @@ class RingsSeen:
     @cached_property
     def squares(self) -> Vector:
         """Squared length of a record in each ring."""
-        found: Vector = self.edges[:-1] * self.edges[1:]
-        found[0] = self.edges[1] ** 2 / 2.0
-        return found
+        squared_lengths: Vector = self.edges[:-1] * self.edges[1:]
+        squared_lengths[0] = self.edges[1] ** 2 / 2.0
+        return squared_lengths
 
     @cached_property
     def standing_out(self) -> Vector:
@@ -219,22 +219,22 @@ class RingsSeen:
         near = self.edges[:-1] < _NEAR * max(radius, 2.0 * math.sqrt(self.dimension))
         outermost = int(np.max(np.nonzero(near * self.standing_out)[0], initial=0))
         rings = np.arange(near.size)
-        found = _noisy_sum(weights, self.counts, np.where(near & (rings <= outermost), self.deviation, 0.0))
-        found += math.fsum((weights * self.standing_out * ~near).tolist())
+        excess = _noisy_sum(weights, self.counts, np.where(near & (rings <= outermost), self.deviation, 0.0))
+        excess += math.fsum((weights * self.standing_out * ~near).tolist())
         first = max(outermost + 1, place)
         falling = np.where(near & (rings >= first), _falls(rings - first), 0.0)
         power = math.fsum((falling * falling).tolist())
         if power > 0.0:
             begins = _noisy_sum(falling, self.counts, np.where(falling > 0.0, self.deviation, 0.0)) / power
-            found += begins * math.fsum((weights * falling).tolist())
-        return found / self.many / self.dimension
+            excess += begins * math.fsum((weights * falling).tolist())
+        return excess / self.many / self.dimension
 
     @cached_property
     def moved(self) -> float:
         """What shortening moves of covariances, as a part of what is lost."""
-        known = max(math.fsum(self.standing_out.tolist()), 1.0)
-        mean = math.fsum((self.squares * self.standing_out).tolist()) / known
-        variance = math.fsum(((self.squares - mean) ** 2 * self.standing_out).tolist()) / known
+        count = max(math.fsum(self.standing_out.tolist()), 1.0)
+        mean = math.fsum((self.squares * self.standing_out).tolist()) / count
+        variance = math.fsum(((self.squares - mean) ** 2 * self.standing_out).tolist()) / count
         least = 1.0 / math.sqrt(self.dimension)
         return min(max(1.5 * math.sqrt(variance / 2.0) / self.dimension, least), MOST_OF_COVARIANCES)
 
@@ -242,8 +242,8 @@ class RingsSeen:
 def _falls(steps: NDArray[np.intp]) -> Vector:
     """Powers by products alone, which are the same on every machine."""
     powers = np.cumprod(np.full(steps.size + 1, _FALLS)) / _FALLS
-    found: Vector = powers[np.clip(steps, 0, steps.size)]
-    return found
+    decay: Vector = powers[np.clip(steps, 0, steps.size)]
+    return decay
 
 
 Expected = Callable[[float, float, float], float]

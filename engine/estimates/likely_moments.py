@@ -60,15 +60,15 @@ class LikelyMoments:
         moments = self.moments
         pairs = int(np.clip(_ENTRIES // moments.matrix.size, _LEAST_PAIRS, _MOST_PAIRS))
         centre = statistic(self.possible(moments.matrix[None])[0])[0]
-        moved, first, second = (np.zeros(np.shape(centre)) for _ in range(3))
+        shift, first, second = (np.zeros(np.shape(centre)) for _ in range(3))
         for noise in moments.drawn(pairs):
             for_value, for_error = self.possible(np.concatenate([moments.matrix + noise, moments.matrix - noise]))
-            moved += np.sum(statistic(for_value) - centre, axis=0) / (2 * pairs)
+            shift += np.sum(statistic(for_value) - centre, axis=0) / (2 * pairs)
             away = statistic(for_error) - centre
             first += np.sum(away, axis=0) / (2 * pairs)
             second += np.sum(away**2, axis=0) / (2 * pairs)
-        square = np.maximum(second - 2.0 * moved * first + moved**2, 0.0)
-        return Estimate(centre + moved, np.sqrt(square * pairs / (pairs - 2)))
+        square = np.maximum(second - 2.0 * shift * first + shift**2, 0.0)
+        return Estimate(centre + shift, np.sqrt(square * pairs / (pairs - 2)))
 
     def possible(self, stack: Array) -> tuple[Array, Array]:
         """Second moments with positive semi-definite cross products: those for values and those for errors.
@@ -86,16 +86,16 @@ class LikelyMoments:
             stack = stack.copy()
             stack[:, 0, 0] = np.maximum(stack[:, 0, 0], max(float(np.sqrt(moments.variance[0, 0])), 1.0))
         values, vectors = np.linalg.eigh(cross_products(stack, moments.constant) / sides)
-        found = []
+        stacks = []
         for factor in (_OF_VALUE, _OF_ERROR):
             shrunk = shrunk_spectra(values, SpectrumNoise(factor * beside))
             products = (vectors * shrunk[:, None, :]) @ np.swapaxes(vectors, 1, 2) * sides
-            found.append(_about_the_origin(stack, products) if moments.constant else products)
-        return found[0], found[1]
+            stacks.append(_about_the_origin(stack, products) if moments.constant else products)
+        return stacks[0], stacks[1]
 
 
 def _about_the_origin(stack: Array, products: Array) -> Array:
     """Second moments with the count and sums of a stack, and with other cross products about the mean."""
-    found, sums = stack.copy(), stack[:, 0, 1:]
-    found[:, 1:, 1:] = products + sums[:, :, None] * sums[:, None, :] / stack[:, :1, :1]
-    return found
+    moments, sums = stack.copy(), stack[:, 0, 1:]
+    moments[:, 1:, 1:] = products + sums[:, :, None] * sums[:, None, :] / stack[:, :1, :1]
+    return moments

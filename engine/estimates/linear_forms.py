@@ -79,11 +79,11 @@ class FeatureNoise:
         back = coordinates.to_raw()
         beside: Matrix | float = 0.0
         if back.ndim == 1:
-            kept = np.array([*range(lead), *(lead + position for position in chosen)], dtype=np.intp)
-            rows, columns = design.spread.rows[kept], design.spread.columns[kept]
+            positions = np.array([*range(lead), *(lead + position for position in chosen)], dtype=np.intp)
+            rows, columns = design.spread.rows[positions], design.spread.columns[positions]
             design = replace(design, spread=replace(design.spread, rows=rows, columns=columns))
             to_raw = np.diag(np.concatenate([np.ones(lead), back[list(chosen)]]))
-            beside = 0.0 if rounding is None else rounding.at(kept, kept).deviations() ** 2
+            beside = 0.0 if rounding is None else rounding.at(positions, positions).deviations() ** 2
         else:
             to_raw = np.zeros((lead + len(chosen), lead + back.shape[1]))
             to_raw[:lead, :lead] = 1.0
@@ -134,8 +134,8 @@ class SupposedMoments:
 
     def mean_deviation(self, feature: int) -> float:
         """Standard deviation of a mean's noise, in the feature's unit."""
-        constant, seen = self._constant, self._seen(feature)
-        return self.noise.deviation((np.outer(constant, seen) + np.outer(seen, constant)) / (2.0 * self.rows))
+        constant, form = self._constant, self._seen(feature)
+        return self.noise.deviation((np.outer(constant, form) + np.outer(form, constant)) / (2.0 * self.rows))
 
     def size_deviation(self, feature: int) -> float:
         """Standard deviation of the noise of a standard deviation or root mean square, in the feature's unit."""
@@ -163,11 +163,11 @@ class SupposedMoments:
 
     def _seen(self, feature: int) -> Vector:
         """A feature as a form: from its mean where there is a constant coordinate, else from the origin."""
-        seen = np.zeros(self.noise.lead + self.size.size)
-        seen[self.noise.lead + feature] = 1.0
+        form = np.zeros(self.noise.lead + self.size.size)
+        form[self.noise.lead + feature] = 1.0
         if self.noise.lead:
-            seen[0] = -float(self.mean[feature])
-        return seen
+            form[0] = -float(self.mean[feature])
+        return form
 
 
 def _symmetric(left: Vector, right: Vector) -> Matrix:

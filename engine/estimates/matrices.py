@@ -193,8 +193,8 @@ def covariance_of(value: Array, public_count: int | None, count_deviation: float
     count = value[..., :1, :1] if public_count is None else np.asarray(float(public_count))
     divisor = divisor_of(count, count_deviation)
     centre = value[..., :1, 1:] / divisor
-    found: Array = value[..., 1:, 1:] / divisor - np.swapaxes(centre, -1, -2) * centre
-    return found
+    covariance: Array = value[..., 1:, 1:] / divisor - np.swapaxes(centre, -1, -2) * centre
+    return covariance
 
 
 def worst_covariance_deviation(
@@ -261,8 +261,8 @@ def _with_count(design: NoiseDesign) -> Array | None:
         return None
     size = design.shape[0]
     own = np.diagonal(design.entry_standard_deviation()) / diagonal.grown(size)
-    found: Array = float(diagonal.times * diagonal.shared * own[0]) * own[1:]
-    return found
+    covariance: Array = float(diagonal.times * diagonal.shared * own[0]) * own[1:]
+    return covariance
 
 
 def _apply(back: Array, vector: Array) -> Array:

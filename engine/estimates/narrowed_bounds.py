@@ -79,12 +79,12 @@ def narrowed(
     if start <= 0.0 or stop > 4.0 * start or chosen.beyond_widest:
         return chosen
     there = (lower >= chosen.lower) & (upper <= chosen.upper)
-    total, known = float(np.sum(counts[there])), float(np.count_nonzero(there))
+    total, octave_count = float(np.sum(counts[there])), float(np.count_nonzero(there))
     cells, edges = _unrolled(digits.counts, start, stop)
-    found, narrowest = chosen, stop - start
+    bounds, narrowest = chosen, stop - start
     for first, last in _windows(cells, digits):
         low, high = float(edges[first]), float(edges[last])
-        deviation = digits.noise.deviation * sqrt(known + last - first)
+        deviation = digits.noise.deviation * sqrt(octave_count + last - first)
         beyond = total - float(np.sum(cells[first:last]))
         slack = accepted * max(total, 0.0)
         tells = beyond <= digits.band * deviation + slack
@@ -92,8 +92,8 @@ def narrowed(
             narrowest = high - low
             ends = (-high, -low) if negative else (low, high)
             outside = _outside(chosen.outside, beyond, digits.band * deviation, counts, digits)
-            found = replace(chosen, lower=ends[0], upper=ends[1], outside=outside)
-    return found
+            bounds = replace(chosen, lower=ends[0], upper=ends[1], outside=outside)
+    return bounds
 
 
 def _unrolled(counts: Array, start: float, stop: float) -> tuple[Array, Array]:

@@ -103,8 +103,8 @@ class NoisyMoments:
     @property
     def products(self) -> Array:
         """Cross products T about the mean, or about the origin without a constant, shape (d, d)."""
-        found: Array = cross_products(self.matrix[None], self.constant)[0]
-        return found
+        matrix: Array = cross_products(self.matrix[None], self.constant)[0]
+        return matrix
 
     def deviations(self, gradients: Array) -> Array:
         """Standard deviation of ``<G, N>`` for symmetric gradients, shape (..., p, p) to (...)."""
@@ -117,9 +117,9 @@ class NoisyMoments:
 
     def covariance_along(self, vector: Array) -> Array:
         """Covariance of ``N w`` for one vector w, shape (p,) to (p, p)."""
-        found: Array = np.diag(self.variance @ vector**2 - np.diagonal(self.variance) * vector**2)
-        found = found + np.outer(vector, vector) * self.variance
-        return found if self.common is None else found + np.outer(self.common * vector, self.common * vector)
+        covariance: Array = np.diag(self.variance @ vector**2 - np.diagonal(self.variance) * vector**2)
+        covariance = covariance + np.outer(vector, vector) * self.variance
+        return covariance if self.common is None else covariance + np.outer(self.common * vector, self.common * vector)
 
     def stated(self, statistic: Statistic, deviation: Array) -> Array:
         """Standard errors of a statistic where first order holds, and infinity elsewhere.
@@ -168,14 +168,14 @@ class NoisyMoments:
 
     def of(self, columns: list[int]) -> NoisyMoments:
         """Moments of some of the features, by their positions, in this order."""
-        kept = [0, *(column + 1 for column in columns)] if self.constant else columns
-        there = np.ix_(kept, kept)
-        common = None if self.common is None else self.common[kept]
+        coordinates = [0, *(column + 1 for column in columns)] if self.constant else columns
+        there = np.ix_(coordinates, coordinates)
+        common = None if self.common is None else self.common[coordinates]
         matrix, variance, origin = self.matrix[there], self.variance[there], self.origin[columns]
         noise = None if self.noise is None else self.noise[there]
         shortened = None if self.shortened is None else self.shortened[columns]
-        found = replace(self, matrix=matrix, variance=variance, origin=origin, common=common)
-        return replace(found, noise=noise, shortened=shortened)
+        moments = replace(self, matrix=matrix, variance=variance, origin=origin, common=common)
+        return replace(moments, noise=noise, shortened=shortened)
 
     def noise_units(self) -> tuple[Array, float]:
         """Units of the features, shape (d,), in which entries of cross products have noise of one size, and that size.
@@ -220,5 +220,5 @@ def cross_products(stack: Array, constant: bool) -> Array:
     if not constant:
         return stack
     sums = stack[:, 0, 1:]
-    found: Array = stack[:, 1:, 1:] - sums[:, :, None] * sums[:, None, :] / stack[:, :1, :1]
-    return found
+    products: Array = stack[:, 1:, 1:] - sums[:, :, None] * sums[:, None, :] / stack[:, :1, :1]
+    return products

@@ -139,22 +139,22 @@ def hidden_below(noise: Array) -> float:
 
 def _off_diagonal(matrix: Array) -> Array:
     """Entries beside the diagonal; of one entry alone, it in their place."""
-    found: Array = matrix[~np.eye(len(matrix), dtype=np.bool_)]
-    return found if found.size else matrix.ravel()
+    entries: Array = matrix[~np.eye(len(matrix), dtype=np.bool_)]
+    return entries if entries.size else matrix.ravel()
 
 
 def _along(variances: Array, vector: Array) -> Array:
     """Covariance of E v for a symmetric E of independent entries with these variances."""
-    found = variances * np.outer(vector, vector)
-    np.fill_diagonal(found, variances @ vector**2)
-    return found
+    covariance = variances * np.outer(vector, vector)
+    np.fill_diagonal(covariance, variances @ vector**2)
+    return covariance
 
 
 def _sandwich(inverse: Array, of_scores: Estimate) -> Array:
     """``A^-1 B A^-1``, whose diagonal counts as its own noise at least."""
-    found = inverse @ of_scores.value @ inverse
+    covariance = inverse @ of_scores.value @ inverse
     # v'Ev has the variance sum over i <= j of (2 - [i = j])^2 s_ij^2 v_i^2 v_j^2.
     twice = of_scores.standard_deviation**2 * (2.0 - np.eye(len(inverse)))
     least = np.sqrt(np.einsum("mi,ij,mj->m", inverse**2, twice, inverse**2))
-    np.fill_diagonal(found, np.maximum(np.diagonal(found), least))
-    return found
+    np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), least))
+    return covariance

@@ -32,5 +32,5 @@ def nearest_psd(matrix: Matrix) -> tuple[Matrix, float]:
     negative = values < 0.0
     if not negative.any():
         return symmetric, 0.0
-    kept = vectors[:, ~negative]
-    return symmetrise((kept * values[~negative]) @ kept.T), float(-values[negative].sum())
+    basis = vectors[:, ~negative]
+    return symmetrise((basis * values[~negative]) @ basis.T), float(-values[negative].sum())

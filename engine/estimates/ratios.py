@@ -89,8 +89,8 @@ class RatioErrors:
         """Error of each mean, in its unit, shape (d,); infinite where it is not known."""
         if not self.known:
             return np.full(self.shift.shape, np.inf)
-        found: Array = self.band * (self.sums + np.abs(self.shift) * self.count) / (1.0 - self.band * self.count)
-        return found
+        error: Array = self.band * (self.sums + np.abs(self.shift) * self.count) / (1.0 - self.band * self.count)
+        return error
 
     def interval_of_mean(self, size: float) -> tuple[Array, Array]:
         """Least and largest mean about the origin by Fieller's theorem, shape (d,) each; infinite where not bounded.
@@ -100,18 +100,18 @@ class RatioErrors:
         size
             Standard deviations z that one linear noise stays within with the wanted probability.
         """
-        left = 1.0 - (size * self.count) ** 2
-        if left <= 0.0:
+        coefficient = 1.0 - (size * self.count) ** 2
+        if coefficient <= 0.0:
             return np.full(self.shift.shape, -np.inf), np.full(self.shift.shape, np.inf)
         # (m^ - m)^2 <= z^2 (mu^2 + m^2 r^2): the roots of m^2 (1 - z^2 r^2) - 2 m m^ + (m^)^2 - z^2 mu^2.
-        half = size * np.sqrt((self.shift * self.count) ** 2 + left * self.sums**2)
-        return (self.shift - half) / left, (self.shift + half) / left
+        half = size * np.sqrt((self.shift * self.count) ** 2 + coefficient * self.sums**2)
+        return (self.shift - half) / coefficient, (self.shift + half) / coefficient
 
     @property
     def linear_deviation_of_mean(self) -> Array:
         """Bound of the standard deviation of the linear noise of each mean, at the truth, shape (d,)."""
-        found: Array = np.hypot(self.sums, (np.abs(self.shift) + self.of_mean) * self.count)
-        return found
+        deviation: Array = np.hypot(self.sums, (np.abs(self.shift) + self.of_mean) * self.count)
+        return deviation
 
     def parts(
         self, rows: NDArray[np.intp], columns: NDArray[np.intp], value: Array, deviation: Array
@@ -172,14 +172,14 @@ class RatioErrors:
         Returns shape (groups, groups).
         """
         means, sums = (np.add.reduceat((weights * part) ** 2, starts) for part in (self.shift, self.sums))
-        found: Array = np.outer(means, sums) + np.outer(sums, means)
-        np.fill_diagonal(found, 2.0 * np.diagonal(found))
-        return found
+        variance: Array = np.outer(means, sums) + np.outer(sums, means)
+        np.fill_diagonal(variance, 2.0 * np.diagonal(variance))
+        return variance
 
     def shared(self, value: Array) -> Array:
         """Variance of covariances that comes from the noise of the sums and of the count, shape (d, d), at values."""
         own = np.diag(2.0 * (self.shift * self.sums) ** 2)
         crossed = np.outer(self.shift**2, self.sums**2)
         count = (np.outer(self.shift, self.shift) - value) ** 2 * self.count**2
-        found: Array = crossed + crossed.T + own + count
-        return found
+        variance: Array = crossed + crossed.T + own + count
+        return variance

@@ -96,16 +96,20 @@ def linear_fit(moments: NoisyMoments, target: int, columns: list[int], ridge: fl
     ridge
         What is added to each feature's sum of squares about the mean, in its unit squared; at least 0.
     """
-    asked = _Asked(moments, target, columns, np.full(len(columns), ridge))
+    statistic = _Asked(moments, target, columns, np.full(len(columns), ridge))
     with np.errstate(all="ignore"):
-        *values, explained = asked(moments.matrix[None])[0]
-        found = np.array(values)
-        covariance, gradient, sampling = _first_order(asked, found[1:])
+        *values, explained = statistic(moments.matrix[None])[0]
+        coefficients = np.array(values)
+        covariance, gradient, sampling = _first_order(statistic, coefficients[1:])
         deviation = np.append(np.sqrt(np.maximum(np.diagonal(covariance), 0.0)), moments.deviations(gradient))
-    stated = moments.stated(asked, deviation) if _definite(asked) else np.full(deviation.shape, np.inf)
-    share = Estimate(np.asarray(explained), np.asarray(stated[-1]))
-    shrunk = bool(columns) and not np.any(np.isfinite(stated[1:-1])) and bool(np.all(np.isfinite(moments.matrix)))
-    return LinearFit(_shrunk(asked) if shrunk else found, stated[:-1], covariance, sampling, share, shrunk)
+    standard_errors = moments.stated(statistic, deviation) if _definite(statistic) else np.full(deviation.shape, np.inf)
+    share = Estimate(np.asarray(explained), np.asarray(standard_errors[-1]))
+    shrunk = (
+        bool(columns) and not np.any(np.isfinite(standard_errors[1:-1])) and bool(np.all(np.isfinite(moments.matrix)))
+    )
+    return LinearFit(
+        _shrunk(statistic) if shrunk else coefficients, standard_errors[:-1], covariance, sampling, share, shrunk
+    )
 
 
 def _shrunk(asked: _Asked) -> Array:
@@ -115,8 +119,8 @@ def _shrunk(asked: _Asked) -> Array:
     units, beside = moments.noise_units()
     of_noise = _OF_NOISE * beside * np.sqrt(len(places)) * units[places] ** 2
     with np.errstate(all="ignore"):
-        found = LikelyMoments(moments).estimate(_Asked(moments, 0, places, asked.ridge + of_noise)).value
-    return found[:-1]
+        estimates = LikelyMoments(moments).estimate(_Asked(moments, 0, places, asked.ridge + of_noise)).value
+    return estimates[:-1]
 
 
 def _first_order(asked: _Asked, slopes: Array) -> tuple[Array, Array, Array]:
@@ -124,21 +128,21 @@ def _first_order(asked: _Asked, slopes: Array) -> tuple[Array, Array, Array]:
     moments, columns, target = asked.moments, asked.columns, asked.target
     products, centring = moments.products, moments.centring
     inner = products[np.ix_(columns, columns)] + np.diag(asked.ridge)
-    left = _solved(inner[None], centring[columns][None])[0]
+    forms = _solved(inner[None], centring[columns][None])[0]
     vector = centring[target] - centring[columns].T @ slopes  # B'w
-    intercept = -(moments.mean + moments.origin)[columns] @ left
+    intercept = -(moments.mean + moments.origin)[columns] @ forms
     if moments.constant:
         intercept[0] += 1.0 / moments.matrix[0, 0]
-    all_left = np.vstack([intercept, left])
-    covariance = all_left @ moments.covariance_along(vector) @ all_left.T
-    sampling = np.full(len(all_left), np.inf)
+    all_forms = np.vstack([intercept, forms])
+    covariance = all_forms @ moments.covariance_along(vector) @ all_forms.T
+    sampling = np.full(len(all_forms), np.inf)
     if moments.constant:
-        # A record z with the residual z'vector moves them by left z (z'vector), whose parts have the variance s^2.
-        left_over = max(float(vector @ moments.matrix @ vector), 0.0) / max(moments.matrix[0, 0] - len(all_left), 1.0)
-        spread = np.einsum("ik,kl,il->i", all_left, moments.matrix, all_left)
+        # A record z with the residual z'vector moves them by form z (z'vector), whose parts have the variance s^2.
+        left_over = max(float(vector @ moments.matrix @ vector), 0.0) / max(moments.matrix[0, 0] - len(all_forms), 1.0)
+        spread = np.einsum("ik,kl,il->i", all_forms, moments.matrix, all_forms)
         sampling = np.sqrt(left_over * np.maximum(spread, 0.0))
     # d w'Tw = w'dTw + 2 dw'Tw, and (Tw)_x = r b: with ridge the coefficients are not the best ones.
-    along = vector - 2.0 * asked.ridge * slopes @ left
+    along = vector - 2.0 * asked.ridge * slopes @ forms
     own = products[target, target]
     unexplained = own - slopes @ products[columns, target] - asked.ridge * slopes @ slopes
     product = np.outer(along, vector)
@@ -166,8 +170,8 @@ def _solved(matrices: Array, sides: Array) -> Array:
     scale = np.sqrt(np.abs(np.diagonal(matrices, axis1=1, axis2=2)))
     scale = np.where(scale > 0.0, scale, 1.0)
     try:
-        found = np.linalg.solve(matrices / (scale[:, :, None] * scale[:, None, :]), right / scale[:, :, None])
+        solution = np.linalg.solve(matrices / (scale[:, :, None] * scale[:, None, :]), right / scale[:, :, None])
     except np.linalg.LinAlgError:
-        found = np.full(right.shape, np.nan)
-    found = found / scale[:, :, None]
-    return found[:, :, 0] if vectors else found
+        solution = np.full(right.shape, np.nan)
+    solution = solution / scale[:, :, None]
+    return solution[:, :, 0] if vectors else solution

@@ -54,8 +54,8 @@ class RoundingError:
         """Of sums of products, all or a block of them, by half-open ranges of coordinates."""
         down = self.rows if rows is None else self.rows[slice(*rows)]
         across = self.columns if columns is None else self.columns[slice(*columns)]
-        found: Array = np.add.outer(down, across) + self.second_order * np.outer(down, across)
-        return found
+        deviation: Array = np.add.outer(down, across) + self.second_order * np.outer(down, across)
+        return deviation
 
     def at(self, rows: Places, columns: Places) -> RoundingError:
         """The same of some coordinates of either side."""
@@ -98,13 +98,13 @@ def extremes(
 
 def _outermost(noise: Array, rounding: Array, lead: int) -> Places:
     """The lead, and of each size of errors by rounding the two coordinates of least and of most noise."""
-    kept = [np.arange(lead)]
+    groups = [np.arange(lead)]
     for size in np.unique(rounding[lead:]):
         alike = lead + np.flatnonzero(rounding[lead:] == size)
         order = alike[np.argsort(noise[alike], kind="stable")]
-        kept += [order[:2], order[-2:]]
-    found: Places = np.unique(np.concatenate(kept)).astype(np.intp)
-    return found
+        groups += [order[:2], order[-2:]]
+    places: Places = np.unique(np.concatenate(groups)).astype(np.intp)
+    return places
 
 
 def of_coordinates(rounded: NDArray[np.bool_], largest: int, records: int, alike: int, tilt: float) -> Array:

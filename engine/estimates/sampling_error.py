@@ -72,10 +72,10 @@ def of_components(matrix: Array, variances: Array, loadings: Array, scaled: bool
     count
         Number n of records.
     """
-    found = np.maximum(variances, 0.0) * np.sqrt(2.0 / count)
+    deviations = np.maximum(variances, 0.0) * np.sqrt(2.0 / count)
     if not scaled:
-        return np.asarray(found)
+        return np.asarray(deviations)
     for i, (size, vector) in enumerate(zip(variances, loadings, strict=True)):
-        moved = (np.outer(vector, vector) - size * np.diag(vector**2)) @ matrix
-        found[i] = np.sqrt(max(2.0 * float(np.sum(moved * moved.T)), 0.0) / count)
-    return np.asarray(found)
+        product = (np.outer(vector, vector) - size * np.diag(vector**2)) @ matrix
+        deviations[i] = np.sqrt(max(2.0 * float(np.sum(product * product.T)), 0.0) / count)
+    return np.asarray(deviations)

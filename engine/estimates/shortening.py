@@ -92,8 +92,8 @@ class Shortening:
             likely = np.minimum(2.0 * likely, self.known * size)
         weight = np.hypot(1.0, doubt / likely) ** -2.0
         likely = np.hypot(weight * behind, np.sqrt(1.0 - weight) * likely)
-        found: Vector = np.maximum(np.maximum(usual, likely), behind - _SEEN * doubt)
-        return found
+        shortfall: Vector = np.maximum(np.maximum(usual, likely), behind - _SEEN * doubt)
+        return shortfall
 
     def of_means(self) -> tuple[Vector, Vector]:
         """What is taken from variances where the answer has none, and standard deviations of means; shape (d,) each.
@@ -141,8 +141,8 @@ class TakenByFeature:
     @property
     def means(self) -> Vector:
         """Standard deviations of means, raw units, shape (d,)."""
-        found: Vector = OF_MEANS * np.sqrt(self.variances) * np.sqrt(self.share)
-        return found
+        deviations: Vector = OF_MEANS * np.sqrt(self.variances) * np.sqrt(self.share)
+        return deviations
 
     def at(self, rows: Places, columns: Places, covariance: Vector) -> tuple[Vector, Vector]:
         """Standard deviations of covariances, and of the same if these were zero; of a zero variance nothing is taken.
@@ -158,8 +158,8 @@ class TakenByFeature:
         correlation = covariance / self.sizes[columns] / self.sizes[rows]
         part = np.minimum(1.0, np.hypot(_ANY, _OF_CORRELATION * correlation))
         largest = root[rows] * root[columns]
-        found: Vector = largest * np.where(same, 1.0, part)
-        return found, np.where(same, 0.0, largest * _ANY)
+        deviations: Vector = largest * np.where(same, 1.0, part)
+        return deviations, np.where(same, 0.0, largest * _ANY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +199,8 @@ class TakenByShortening:
         by_feature = TakenByFeature.of(variances, share, np.diagonal(covariance))
         along, means = np.arange(variances.size), by_feature.means
         covariances, unrelated = by_feature.at(along[:, None], along, covariance)
-        moved = np.outer(np.abs(shift), means)
-        return cls(means, covariances, covariances + moved + moved.T, unrelated)
+        from_means = np.outer(np.abs(shift), means)
+        return cls(means, covariances, covariances + from_means + from_means.T, unrelated)
 
     def beside(self, found: CovarianceEstimates) -> CovarianceEstimates:
         """Estimates with these errors beside those of noise."""

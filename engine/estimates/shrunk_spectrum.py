@@ -78,9 +78,9 @@ class SpectrumNoise:
     def edge(self, directions: Vector) -> Vector:
         """Largest eigenvalue of noise in a given number of directions, the shape of the numbers."""
         free = self.beside * math.sqrt(float(np.max(directions)))
-        found: Vector = 2.0 * self.beside * np.sqrt(directions)
+        radius: Vector = 2.0 * self.beside * np.sqrt(directions)
         # One eigenvalue of a matrix is seen further out by the other noise, see the module; below that it is not seen.
-        return np.maximum(found, self.along + free**2 / self.along) if self.along > free else found
+        return np.maximum(radius, self.along + free**2 / self.along) if self.along > free else radius
 
 
 def noise_of_moment(design: NoiseDesign) -> SpectrumNoise:
@@ -141,8 +141,8 @@ def shrunk_spectrum(values: Vector, noise: SpectrumNoise) -> Vector:
     -------
     By the order of ``values``, none negative, of the same sum unless those that stand out have more; shape (d,).
     """
-    found: Vector = shrunk_spectra(values[None], noise)[0]
-    return found
+    spectrum: Vector = shrunk_spectra(values[None], noise)[0]
+    return spectrum
 
 
 def shrunk_spectra(values: Matrix, noise: SpectrumNoise | Sequence[SpectrumNoise]) -> Matrix:
@@ -150,28 +150,28 @@ def shrunk_spectra(values: Matrix, noise: SpectrumNoise | Sequence[SpectrumNoise
 
     Each row is what :func:`shrunk_spectrum` makes of it.
     """
-    found, left = values[:, ::-1].copy(), np.arange(values.shape[1], 0.0, -1.0)
+    spectra, counts = values[:, ::-1].copy(), np.arange(values.shape[1], 0.0, -1.0)
     noises = [noise] if isinstance(noise, SpectrumNoise) else noise
-    edges = np.stack([each.edge(left) for each in noises])
+    edges = np.stack([each.edge(counts) for each in noises])
     squares = np.broadcast_to([[each.beside**2] for each in noises], (values.shape[0], 1))
     # Mean of all from each eigenvalue on; a truth without negative eigenvalues has no negative one.
-    means = np.maximum(np.cumsum(values, axis=1)[:, ::-1] / left, 0.0)
+    means = np.maximum(np.cumsum(values, axis=1)[:, ::-1] / counts, 0.0)
     # The last one is its own mean, so that some eigenvalue is within.
-    outside = np.argmax(found <= means + edges, axis=1)
+    outside = np.argmax(spectra <= means + edges, axis=1)
     sums = np.sum(values, axis=1)
     for number in np.unique(outside):
         alike = np.nonzero(outside == number)[0]
-        some, mean = found[alike], means[alike, number, None]
-        above, seen = some[:, :number] - mean, some[:, number:]
-        variance, spread = squares[alike] * seen.shape[1], np.var(seen, axis=1, keepdims=True)
+        some, mean = spectra[alike], means[alike, number, None]
+        above, bulk = some[:, :number] - mean, some[:, number:]
+        variance, spread = squares[alike] * bulk.shape[1], np.var(bulk, axis=1, keepdims=True)
         some[:, :number] = mean + np.sqrt(np.maximum(above**2 - 4.0 * variance, 0.0))
         of_noise = np.divide(variance, spread, out=np.ones_like(spread), where=spread > 0.0)
         share = np.maximum(0.0, 1.0 - of_noise)
         total = (sums[alike] - np.sum(some[:, :number], axis=1))[:, None]
-        wanted = total / seen.shape[1] + share * (seen - np.mean(seen, axis=1, keepdims=True))
-        some[:, number:] = _of_one_sum(wanted, total)
-        found[alike] = some
-    return found[:, ::-1]
+        target = total / bulk.shape[1] + share * (bulk - np.mean(bulk, axis=1, keepdims=True))
+        some[:, number:] = _of_one_sum(target, total)
+        spectra[alike] = some
+    return spectra[:, ::-1]
 
 
 def _deviation(design: NoiseDesign, row: int, column: int) -> float:

@@ -103,8 +103,8 @@ class Simulated:
 
 def draws_of(entries: int) -> int:
     """Number of simulated releases of a given number of entries; 0 where they are too many."""
-    wanted = min(_MOST_DRAWS, _ENTRIES // entries)
-    return wanted if wanted >= _LEAST_DRAWS else 0
+    draws = min(_MOST_DRAWS, _ENTRIES // entries)
+    return draws if draws >= _LEAST_DRAWS else 0
 
 
 def second_moment(
@@ -195,15 +195,15 @@ def davis_kahan(spectrum: Vector, spectral_norm: float, leading: int) -> float:
 def _noise(design: NoiseDesign, count: int) -> NDArray[np.float64]:
     """Noise in coordinates of a given number of releases, shape (count, m, n); the same for each who asks."""
     m, n = design.shape
-    drawn = design.grid.draw(_PUBLIC_KEY, (0, count * m), (0, n), False).reshape(count, m, n)
+    draws = design.grid.draw(_PUBLIC_KEY, (0, count * m), (0, n), False).reshape(count, m, n)
     if design.spread.symmetric:
-        drawn = np.triu(drawn) + np.swapaxes(np.triu(drawn, 1), 1, 2)
+        draws = np.triu(draws) + np.swapaxes(np.triu(draws, 1), 1, 2)
     diagonal = design.spread.diagonal
     if diagonal is not None and diagonal.shared:
         below = (count * m, count * (m + diagonal.shared))  # rows that no entry had
         together = design.grid.draw(_PUBLIC_KEY, below, (0, 1), False).reshape(count, diagonal.shared)
-        drawn = drawn + together.sum(axis=1)[:, None, None] * np.diag(diagonal.taken(m))
-    noise: NDArray[np.float64] = drawn * (design.steps((0, m), (0, n)) / design.shifted_unit)
+        draws = draws + together.sum(axis=1)[:, None, None] * np.diag(diagonal.taken(m))
+    noise: NDArray[np.float64] = draws * (design.steps((0, m), (0, n)) / design.shifted_unit)
     noise.flags.writeable = False
     return noise
 
@@ -216,10 +216,10 @@ def _compared(
 ) -> Simulated:
     raw, scaled = coordinates.to_raw(), coordinates.to_scaled()
     values, vectors = np.linalg.eigh(noisy)
-    kept = np.maximum(values, 0.0)
+    spectrum = np.maximum(values, 0.0)
     if noises is not None:
-        kept = shrunk_spectra(values, noises)
-    positive = (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        spectrum = shrunk_spectra(values, noises)
+    positive = (vectors * spectrum[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     noise = _mapped(noisy - truth, scaled)
     return Simulated(
         draws=noisy.shape[0],
