@@ -179,9 +179,9 @@ class EdgeBins:
     def places(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
         """Bin of each value."""
         edges = np.asarray(self.edges, dtype=np.float64)
-        found = np.searchsorted(edges, values, side="left")
-        found[values == edges[0]] = 1
-        return found
+        bins = np.searchsorted(edges, values, side="left")
+        bins[values == edges[0]] = 1
+        return bins
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class HistogramQuery:
         NotFiniteError
             A value is missing or infinite and the policy is to refuse.
         """
-        width, found = self.shape[1], list[NDArray[np.intp]]()
+        width, parts = self.shape[1], list[NDArray[np.intp]]()
         if self.at is not None:
             records = records[:, list(self.at)]
         for bins, columns in self._columns_of_bins:
@@ -310,8 +310,8 @@ class HistogramQuery:
             if not whole and self.missing is MissingValue.COUNT:
                 places[~there] = width - 1
             places += columns * width
-            found.append(places[there] if not whole and self.missing is MissingValue.DROP else places.ravel())
-        return found[0] if len(found) == 1 else np.concatenate(found)
+            parts.append(places[there] if not whole and self.missing is MissingValue.DROP else places.ravel())
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def partial(
         self, source: RowSource, start: int, stop: int, chunk_rows: int, tiles: Sequence[Tile]

@@ -71,10 +71,10 @@ def compiled_by(compiler: Callable[[Callable[..., None]], Kernel]) -> HalfKernel
         exact = integers.astype(np.int64)
         high, low = np.divmod(exact, 256)
         halves = [np.zeros(exact.shape, np.int8) for _ in range(2)]
-        found: list[NDArray[Any]] = [*halves, np.ones(exact.shape[1], np.int64)]
-        kernels.split(integers, *found)
+        outputs: list[NDArray[Any]] = [*halves, np.ones(exact.shape[1], np.int64)]
+        kernels.split(integers, *outputs)
         expected: list[NDArray[Any]] = [high, low - SHIFT, 1 + (exact - SHIFT).sum(axis=0)]
-        if not all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True)):
+        if not all(np.array_equal(a, b) for a, b in zip(outputs, expected, strict=True)):
             raise HalvesMismatch("compiled code cuts integers into other halves than NumPy")
     products = np.random.default_rng(7).integers(-(2**31), 2**31, (4, 5, _COLUMNS), np.int32)
     products[:, 0], products[:, 1] = 2**31 - 1, -(2**31)

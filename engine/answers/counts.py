@@ -121,12 +121,12 @@ class CountQuery:
         CountError
             A code is not an integer.
         """
-        flat, kept = np.zeros(records.shape[0], dtype=np.int64), np.ones(records.shape[0], dtype=bool)
+        flat, inside = np.zeros(records.shape[0], dtype=np.int64), np.ones(records.shape[0], dtype=bool)
         for axis, codes in zip(self.axes, self.codes(records), strict=True):
             flat *= axis.cells
             flat += codes
-            kept &= codes >= 0
-        return flat if bool(np.all(kept)) else flat[kept]
+            inside &= codes >= 0
+        return flat if bool(np.all(inside)) else flat[inside]
 
     def codes(self, records: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
         """Cell of each record along each axis, shape (n,) each, int64, -1 for none; raises as :meth:`cells`."""
@@ -171,8 +171,8 @@ class _Within:
         row, column = np.divmod(cells[(cells >= low) & (cells < high)], self._columns)
         (tile_row, row, _), (tile_column, column, width) = _found(self._rows, row), _found(self._across, column)
         start = self._starts[tile_row, tile_column]
-        kept = (start >= 0) & (row >= 0) & (column >= 0)
-        return (start + row * width + column)[kept]
+        inside = (start >= 0) & (row >= 0) & (column >= 0)
+        return (start + row * width + column)[inside]
 
     def tiles(self) -> list[NDArray[np.int64]]:
         """Counts by tile."""
@@ -216,8 +216,8 @@ def partial_counts(source: RowSource, start: int, stop: int, query: CountQuery, 
         See :meth:`CountQuery.cells`.
     """
     rows, columns = query.shape
-    (found,) = query.partial(source, start, stop, chunk_rows, [Tile((0, rows), (0, columns))])
-    return found
+    (counts,) = query.partial(source, start, stop, chunk_rows, [Tile((0, rows), (0, columns))])
+    return counts
 
 
 def _count_all(

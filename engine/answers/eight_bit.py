@@ -236,10 +236,10 @@ class _OnnxRuntime:
         places.bind_cpu_input("left", left)
         places.bind_cpu_input("right", right)
         places.bind_output("sums", "cpu", 0, np.int32, sums.shape, sums.ctypes.data)
-        run, kept = self._multiply.run_with_iobinding, (left, right, sums)
+        run, buffers = self._multiply.run_with_iobinding, (left, right, sums)
 
         def multiply() -> None:
-            assert kept  # noqa: S101 - the places hold their addresses alone
+            assert buffers  # noqa: S101 - the places hold their addresses alone
             run(places)
 
         return multiply
@@ -253,12 +253,12 @@ class _OnnxRuntime:
         places = self._turn.io_binding()
         places.bind_cpu_input("factor", right.view(np.uint8))
         places.bind_output("turned", "cpu", 0, np.uint8, left.shape, left.ctypes.data)
-        run, kept = self._turn.run_with_iobinding, (right, left)
+        run, buffers = self._turn.run_with_iobinding, (right, left)
 
         def turn() -> None:
             run(places)
             # k + 128 is k with its highest bit turned, as eight bits.
-            np.bitwise_xor(kept[1], np.uint8(SHIFT), out=kept[1])
+            np.bitwise_xor(buffers[1], np.uint8(SHIFT), out=buffers[1])
 
         return turn
 

@@ -138,8 +138,8 @@ class GradientsQuery:
         totals = [np.zeros(shape, dtype=np.int64) for shape in self.model.shapes]
         for first in range(start, stop, chunk_rows):
             last = min(first + chunk_rows, stop)
-            for found in self._by_pieces(source, first, last, batch, holding):
-                for total, (errors, inputs) in zip(totals, found, strict=True):
+            for factors in self._by_pieces(source, first, last, batch, holding):
+                for total, (errors, inputs) in zip(totals, factors, strict=True):
                     # Exact: every partial sum is an integer of at most rows * K**2 <= 2**53.
                     total += (errors.T @ inputs).astype(np.int64)
         return totals[0] if len(totals) == 1 else np.concatenate([total.ravel() for total in totals])[None, :]
@@ -148,20 +148,20 @@ class GradientsQuery:
         self, source: RowSource, first: int, last: int, batch: StepRecords | None, holding: Holding | None
     ) -> Iterator[list[tuple[Array, Array]]]:
         """Integer factors of the records of a batch, a few of them at a time."""
-        kept = None if holding is None else held_records.fetch(holding, first, last)
-        if kept is None:
+        pieces = None if holding is None else held_records.fetch(holding, first, last)
+        if pieces is None:
             chunk, rows = np.asarray(source[first:last]), self._rows_of_a_piece
             packed = holding is not None and holding.rows * self._bytes_of_a_record(packed=False) > holding.room
             if holding is not None and held_records.fits(holding, len(chunk) * self._bytes_of_a_record(packed=packed)):
-                kept = tuple(
+                pieces = tuple(
                     self._held(chunk[at : at + rows], first + at, batch, packed=packed)
                     for at in range(0, chunk.shape[0], rows)
                 )
-                held_records.keep(holding, first, last, kept)
+                held_records.keep(holding, first, last, pieces)
             else:
                 chunk = chunk if batch is None else _in_batch(chunk, batch, first)
                 yield from (self.integers(chunk[at : at + rows]) for at in range(0, chunk.shape[0], rows))
-        for piece in kept or ():
+        for piece in pieces or ():
             yield self._factors_of(piece, batch)
 
     @property
@@ -192,8 +192,8 @@ class GradientsQuery:
         if batch is not None:
             parts = tuple(part[batch.taken(piece.marks, piece.first)] for part in parts)  # type: ignore[assignment]
         features, labels, lengths, directions = parts
-        known = lengths, directions.astype(np.float64, copy=False)
-        return self._factored(features.astype(np.float64, copy=False), labels, known)
+        polar = lengths, directions.astype(np.float64, copy=False)
+        return self._factored(features.astype(np.float64, copy=False), labels, polar)
 
     def integers(self, records: NDArray[np.generic]) -> list[tuple[Array, Array]]:
         """Integer factors (k, m) of each record and layer, shapes (n, outputs) and (n, inputs + 1).
@@ -233,14 +233,14 @@ class GradientsQuery:
             together /= self.clip
         bounded = _fine(together)
         pull_inside_ball(bounded, self.largest)
-        found = list[tuple[Array, Array]]()
+        pairs = list[tuple[Array, Array]]()
         for k, part, own in zip(np.split(bounded, borders[:-1], axis=1), factors, lengths, strict=True):
             if known is not None and part.inputs is features:
-                found.append((k, known[1]))
+                pairs.append((k, known[1]))
             else:
                 _turn_into_directions(part.inputs, own, self.largest)
-                found.append((k, part.inputs))
-        return found
+                pairs.append((k, part.inputs))
+        return pairs
 
     def split(self, matrix: Array) -> list[Array]:
         """Parts of an answer (or of anything of its shape) by layer, in the layer's shape."""

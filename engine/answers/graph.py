@@ -120,18 +120,18 @@ def _part(
 
 
 def _partial(source: Any, part: WorkPart, query: Query, chunk_rows: int, tiles: list[Tile], narrow: bool) -> list[Sums]:
-    asked = (source, part.start, part.stop, chunk_rows, tiles)
+    arguments = (source, part.start, part.stop, chunk_rows, tiles)
     # One tile after the other, so that no two of each are there at any time.
-    wide = query.each(*asked) if isinstance(query, EachTile) else given_up(query.partial(*asked))
+    wide = query.each(*arguments) if isinstance(query, EachTile) else given_up(query.partial(*arguments))
     return [_narrowed(tile) if narrow else tile for tile in wide]
 
 
 def _narrowed(wide: NDArray[np.int64]) -> NDArray[np.int32]:
     # Of all records together an entry is at most n K^2 <= 2**31 - 1, so every sum of parts fits too.
-    found = wide.astype(np.int32)
-    if not np.array_equal(found, wide):
+    narrow = wide.astype(np.int32)
+    if not np.array_equal(narrow, wide):
         raise OverflowError("a sum is larger than its bound")
-    return found
+    return narrow
 
 
 def _pick(parts: list[Sums], position: int) -> Sums:
@@ -186,8 +186,8 @@ def exact_graph(
     parts, pieces = {}, [list["Delayed"]() for _ in layout.tiles]
     for i, part in enumerate(layout.parts):
         key = f"{name}-{i}-read"
-        wanted = [layout.tiles[number] for number in part.tiles]
-        parts[key] = _task(_part, key, source, part, query, chunk_rows, wanted, narrow)(dask_key_name=key)
+        part_tiles = [layout.tiles[number] for number in part.tiles]
+        parts[key] = _task(_part, key, source, part, query, chunk_rows, part_tiles, narrow)(dask_key_name=key)
         for position, number in enumerate(part.tiles):
             pieces[number].append(pick(parts[key], position, dask_key_name=f"{name}-{number}-{i}-tile"))
     tiles = []

@@ -93,8 +93,8 @@ def fetch(holding: Holding, start: int, stop: int) -> Pieces | None:
 def fits(holding: Holding, size: int) -> bool:
     """Whether there is room for a given number of bytes more."""
     with _lock:
-        left = sum(_size(pieces) for _, pieces in _of_others(holding))
-        return _taken - left + size <= holding.room
+        reclaimable = sum(_size(pieces) for _, pieces in _of_others(holding))
+        return _taken - reclaimable + size <= holding.room
 
 
 def keep(holding: Holding, start: int, stop: int, pieces: Pieces) -> None:
@@ -106,9 +106,9 @@ def keep(holding: Holding, start: int, stop: int, pieces: Pieces) -> None:
         if not keyring.knows(holding.handle):
             return
         own = _kept.setdefault(holding.handle, {})
-        for other, left in _of_others(holding):
+        for other, stale in _of_others(holding):
             del own[other]
-            _taken -= _size(left)
+            _taken -= _size(stale)
         if place not in own and _taken + size <= holding.room:
             own[place] = pieces
             _taken += size

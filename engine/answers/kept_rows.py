@@ -42,16 +42,16 @@ class KeptRows:
     def __getitem__(self, key: Any) -> Any:
         """A range of rows, or some columns of one; what is kept of it cannot be written to."""
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
-        kept = self._kept.get((rows.start, rows.stop))
-        if kept is not None:
-            return kept[:, columns]
-        found = np.asarray(self._source[key])
+        block = self._kept.get((rows.start, rows.stop))
+        if block is not None:
+            return block[:, columns]
+        values = np.asarray(self._source[key])
         with self._lock:
-            if rows is key and found.nbytes <= self._room:
-                self._room -= found.nbytes
-                found.flags.writeable = False
-                self._kept[rows.start, rows.stop] = found
-        return found
+            if rows is key and values.nbytes <= self._room:
+                self._room -= values.nbytes
+                values.flags.writeable = False
+                self._kept[rows.start, rows.stop] = values
+        return values
 
 
 def _itself(source: RowSource) -> RowSource:

@@ -130,51 +130,51 @@ def box(tile: Tile, lengths: Sequence[int]) -> tuple[slice, ...]:
 
 def _contiguous(lengths: Sequence[int], most: int) -> tuple[int, ...]:
     """Sides of boxes of about ``most`` cells: whole along the last axes, a part of one, one cell before that."""
-    found = list[int]()
-    left: float = most
+    sides = list[int]()
+    cells: float = most
     for length in reversed(lengths):
-        pieces = max(1, round(length / left))
+        pieces = max(1, round(length / cells))
         side = -(-length // pieces)
-        if not found and pieces > 1:
+        if not sides and pieces > 1:
             side = min(length, -(-side // TILE) * TILE)  # borders of drawn noise waste none of it
-        found.append(side)
-        left = left / length if pieces == 1 else 1
+        sides.append(side)
+        cells = cells / length if pieces == 1 else 1
         if pieces > 1:
             break
-    return (1,) * (len(lengths) - len(found)) + tuple(reversed(found))
+    return (1,) * (len(lengths) - len(sides)) + tuple(reversed(sides))
 
 
 def _ranges(lengths: Sequence[int], sides: Sequence[int]) -> list[tuple[int, int]]:
     """Ranges of cells in C order, of one axis each of the boxes of these sides."""
-    found = list[tuple[int, int]]()
+    ranges = list[tuple[int, int]]()
     for cuts in itertools.product(*(borders(n, side) for n, side in zip(lengths, sides, strict=True))):
         start = 0
         for (low, _), length in zip(cuts, lengths, strict=True):
             start = start * length + low
-        found.append((start, start + prod(high - low for low, high in cuts)))
-    return found
+        ranges.append((start, start + prod(high - low for low, high in cuts)))
+    return ranges
 
 
 def _place(flat: int, lengths: Sequence[int]) -> tuple[int, ...]:
-    found = list[int]()
+    indices = list[int]()
     for length in reversed(lengths):
         flat, index = divmod(flat, length)
-        found.append(index)
-    return tuple(reversed(found))
+        indices.append(index)
+    return tuple(reversed(indices))
 
 
 def grouped(tiles: tuple[Tile, ...], groups: int) -> tuple[tuple[int, ...], ...]:
     """Split tiles into at most ``groups`` runs of about equal size, by position."""
     total = sum(tile.entries for tile in tiles)
-    found, run, done = list[tuple[int, ...]](), list[int](), 0
+    runs, run, entries = list[tuple[int, ...]](), list[int](), 0
     for position, tile in enumerate(tiles):
         # A tile belongs to the run in which its middle lies.
-        if run and (done + tile.entries / 2) * groups / total >= len(found) + 1:
-            found.append(tuple(run))
+        if run and (entries + tile.entries / 2) * groups / total >= len(runs) + 1:
+            runs.append(tuple(run))
             run = []
         run.append(position)
-        done += tile.entries
-    return (*found, tuple(run))
+        entries += tile.entries
+    return (*runs, tuple(run))
 
 
 def row_ranges(rows: int, chunk_rows: int, tasks: int) -> list[tuple[int, int]]:

@@ -99,10 +99,10 @@ class LogisticMomentsQuery:
         features, labels = self.gradients.model_inputs(records)
         shares = sigmoid(self.gradients.model.reached(features)[:, 0])
         features = features / FEATURE_STEPS
-        found = np.empty((len(features), 2 * features.shape[1]))
-        np.multiply(features, (shares - labels)[:, None], out=found[:, : features.shape[1]])
-        np.multiply(features, np.sqrt(shares * (1.0 - shares))[:, None], out=found[:, features.shape[1] :])
-        return found
+        vectors = np.empty((len(features), 2 * features.shape[1]))
+        np.multiply(features, (shares - labels)[:, None], out=vectors[:, : features.shape[1]])
+        np.multiply(features, np.sqrt(shares * (1.0 - shares))[:, None], out=vectors[:, features.shape[1] :])
+        return vectors
 
     def _of(self, vectors: Array, tiles: Sequence[Tile]) -> list[NDArray[np.int64]]:
         return self.moment.partial(vectors, 0, len(vectors), len(vectors), tiles)

@@ -129,18 +129,18 @@ class PublicMap:
         The products are exact in any order of sums, and rounded once.
         """
         # |sum of products| <= 2**20 * 2**33 = 2**53, partial sums too.
-        found: Array = inputs @ self.integers.T
-        found /= steps * 2.0**self.bits  # exact: steps of less than 2**21 by a power of two
-        return found
+        products: Array = inputs @ self.integers.T
+        products /= steps * 2.0**self.bits  # exact: steps of less than 2**21 by a power of two
+        return products
 
     def backward(self, errors: Array) -> Array:
         """Products of the transpose without the constant with such integers of 2**-16, exact in any order too.
 
         Shape (n, outputs) to (n, inputs - 1).
         """
-        found: Array = errors @ np.ascontiguousarray(self.integers[:, 1:])
-        found *= 2.0**-self.bits / _STEPS  # a power of two: exact
-        return found
+        products: Array = errors @ np.ascontiguousarray(self.integers[:, 1:])
+        products *= 2.0**-self.bits / _STEPS  # a power of two: exact
+        return products
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,13 +196,13 @@ class Model:
             The number to predict in its coordinate, or the whole code of the class, shape (n,).
         """
         reached, inputs, slopes = self._passed(features)
-        errors, found = self._errors(reached, labels), list[Factors]()
+        errors, gradients = self._errors(reached, labels), list[Factors]()
         for layer, (own, steps), slope in zip((*self.hidden, self.last)[::-1], inputs[::-1], slopes[::-1], strict=True):
-            found.append(Factors(errors, own, steps))
+            gradients.append(Factors(errors, own, steps))
             if slope is not None:
                 slope *= layer.backward(_steps(errors))
                 errors = slope
-        return tuple(found[::-1])
+        return tuple(gradients[::-1])
 
     def _passed(self, features: Array) -> tuple[Array, list[tuple[Array, float]], list[Array | None]]:
         """Outputs; for each layer its inputs with their steps, and slopes of the units that made them, if any did."""
@@ -220,9 +220,9 @@ class Model:
             return reached - labels[:, None]
         if self.output is Output.LOGISTIC:
             return sigmoid(reached) - labels[:, None]
-        found = softmax(reached)
-        found[np.arange(labels.size), labels.astype(np.int64)] -= 1.0
-        return found
+        errors = softmax(reached)
+        errors[np.arange(labels.size), labels.astype(np.int64)] -= 1.0
+        return errors
 
 
 def layer_names(hidden: int) -> tuple[str, ...]:
@@ -253,12 +253,12 @@ def _activated(reached: Array, activation: Activation) -> tuple[Array, Array]:
 def exp(values: Array) -> Array:
     """Exponential of numbers of at most 0, within 4 units in the last place; 0 from -700 on."""
     flat = np.ascontiguousarray(values, dtype=np.float64).reshape(-1)
-    found = np.empty_like(flat)
+    exponentials = np.empty_like(flat)
     rest, powers = (np.empty(min(flat.size, _AT_ONCE)) for _ in range(2))
     for start in range(0, flat.size, _AT_ONCE):
         own = flat[start : start + _AT_ONCE]
-        _exp_of_some(own, found[start : start + _AT_ONCE], rest[: own.size], powers[: own.size])
-    return found.reshape(np.shape(values))
+        _exp_of_some(own, exponentials[start : start + _AT_ONCE], rest[: own.size], powers[: own.size])
+    return exponentials.reshape(np.shape(values))
 
 
 def _exp_of_some(values: Array, found: Array, rest: Array, powers: Array) -> None:
@@ -288,10 +288,10 @@ def sigmoid(values: Array) -> Array:
     """``1 / (1 + e^-x)``."""
     small = np.abs(values)
     small = exp(np.negative(small, out=small))
-    found = np.where(values >= 0.0, 1.0, small)
+    probabilities = np.where(values >= 0.0, 1.0, small)
     small += 1.0
-    found /= small
-    return found
+    probabilities /= small
+    return probabilities
 
 
 def tanh(values: Array) -> Array:
@@ -299,31 +299,31 @@ def tanh(values: Array) -> Array:
     small = np.abs(values)
     small *= -2.0
     small = exp(small)
-    found: Array = 1.0 - small
+    tangents: Array = 1.0 - small
     small += 1.0
-    found /= small
-    return np.copysign(found, values, out=found)
+    tangents /= small
+    return np.copysign(tangents, values, out=tangents)
 
 
 def softmax(values: Array) -> Array:
     """Probabilities by row, in steps of 2**-40 of the largest, so that their sum is exact."""
-    found = exp(values - largest_by_row(values)[:, None])
-    found *= 2.0**40
-    np.rint(found, out=found)
+    probabilities = exp(values - largest_by_row(values)[:, None])
+    probabilities *= 2.0**40
+    np.rint(probabilities, out=probabilities)
     if values.shape[1] <= _FEW_CLASSES:
         # At most 2**13 classes of at most 2**40: whole numbers up to 2**53, exact in float64 in any order.
-        found /= (found @ np.ones(values.shape[1]))[:, None]
-        return found
+        probabilities /= (probabilities @ np.ones(values.shape[1]))[:, None]
+        return probabilities
     # At most 2**15 classes: exact in int64.
-    found /= found.astype(np.int64).sum(axis=1, keepdims=True).astype(np.float64)
-    return found
+    probabilities /= probabilities.astype(np.int64).sum(axis=1, keepdims=True).astype(np.float64)
+    return probabilities
 
 
 def largest_by_row(values: Array) -> Array:
     """Largest number of each row, shape (n,); a maximum has no order of sums."""
     # NumPy goes through short rows one by one.
-    found: Array = np.ascontiguousarray(values.T).max(axis=0) if values.shape[1] < _SHORT else values.max(axis=1)
-    return found
+    maxima: Array = np.ascontiguousarray(values.T).max(axis=0) if values.shape[1] < _SHORT else values.max(axis=1)
+    return maxima
 
 
 def _with_one(values: Array) -> Array:
@@ -335,9 +335,9 @@ def _with_one(values: Array) -> Array:
 
 def _steps(values: Array) -> Array:
     """Integers of at most 2**20."""
-    found: Array = np.clip(values, -_LIMIT, _LIMIT)
-    found *= _STEPS
-    return np.rint(found, out=found)
+    steps: Array = np.clip(values, -_LIMIT, _LIMIT)
+    steps *= _STEPS
+    return np.rint(steps, out=steps)
 
 
 def _largest_sum(matrix: Array) -> float:

@@ -47,8 +47,8 @@ def within(low: float, high: float) -> Iterator[None]:
 
 
 def _range() -> tuple[float, float]:
-    found: tuple[float, float] = getattr(_here, "range", (0.0, 1.0))
-    return found
+    span: tuple[float, float] = getattr(_here, "range", (0.0, 1.0))
+    return span
 
 
 def advance(share: float) -> None:

@@ -111,21 +111,21 @@ class OnnxEncoder:
 
     def of(self, values: Array) -> Array:
         """Features of some records, shape (n, inputs) to (n, count); NaN where the network gives no number."""
-        found = np.empty((len(values), self._count))
-        for row, record in zip(found, values, strict=True):
+        features = np.empty((len(values), self._count))
+        for row, record in zip(features, values, strict=True):
             row[...] = self._alone(record)
         # The bounds that a release declares; a maximum with NaN is NaN.
-        return np.clip(found, self._lower, self._upper)
+        return np.clip(features, self._lower, self._upper)
 
     def _alone(self, record: Array) -> Array:
-        given = record.astype(self._dtype).reshape(1, *self._shape)
+        tensor = record.astype(self._dtype).reshape(1, *self._shape)
         try:
-            found = np.asarray(self._session.run([self._output], {self._input: given})[0], np.float64).ravel()
+            features = np.asarray(self._session.run([self._output], {self._input: tensor})[0], np.float64).ravel()
         except Exception as error:  # noqa: BLE001 - as above; its text may hold shapes, and never a value
             raise UnfitEncoder(f"does not take one record of this shape ({type(error).__name__})") from None
-        if found.size != self._count:
-            raise UnfitEncoder(f"gives {found.size:,} numbers for one record")
-        return found
+        if features.size != self._count:
+            raise UnfitEncoder(f"gives {features.size:,} numbers for one record")
+        return features
 
 
 def check(content: bytes) -> None:

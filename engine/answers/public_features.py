@@ -62,9 +62,9 @@ class FourierFeatures:
     def of(self, values: Array) -> Array:
         """Features of some records, shape (n, values) to (n, count); values are finite."""
         low, high = (np.array(side, np.float64) for side in (self.lower, self.upper))
-        seen = np.clip((values - (low + high) / 2.0) / ((high - low) / 2.0), -1.0, 1.0)
+        coordinates = np.clip((values - (low + high) / 2.0) / ((high - low) / 2.0), -1.0, 1.0)
         turns, phases = self._map
-        return cosine_of_turns(turns.forward(np.rint(seen * _STEPS), _STEPS) + phases)
+        return cosine_of_turns(turns.forward(np.rint(coordinates * _STEPS), _STEPS) + phases)
 
     @cached_property
     def _map(self) -> tuple[PublicMap, Array]:
@@ -125,8 +125,8 @@ class OrientedGradients:
         for down in range(3):
             for right in range(3):
                 around += energy[:, down : down + rows, right : right + columns]
-        found = cells / np.sqrt(around)[..., None]
-        return np.minimum(found, 1.0).reshape(len(images), self.count)
+        histograms = cells / np.sqrt(around)[..., None]
+        return np.minimum(histograms, 1.0).reshape(len(images), self.count)
 
     def _votes(self, images: Array) -> Array:
         """Votes of each pixel, shape (n, height, width, directions)."""
@@ -151,7 +151,7 @@ def cosine_of_turns(turns: Array) -> Array:
     quarter = 0.25 - np.abs(turns - np.rint(turns))
     angle = quarter * (2.0 * math.pi)
     square = angle * angle
-    found = np.full_like(angle, 1.0)
+    series = np.full_like(angle, 1.0)
     for k in range(_TERMS, 0, -1):
-        found = 1.0 - found * square / ((2 * k) * (2 * k + 1))
-    return np.asarray(np.clip(found * angle, -1.0, 1.0))
+        series = 1.0 - series * square / ((2 * k) * (2 * k + 1))
+    return np.asarray(np.clip(series * angle, -1.0, 1.0))

@@ -43,8 +43,8 @@ class SparseRows:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of a value."""
-        found: np.dtype[Any] = np.dtype(self._data.dtype)
-        return found
+        value_type: np.dtype[Any] = np.dtype(self._data.dtype)
+        return value_type
 
     @property
     def chunks(self) -> tuple[int, int]:
@@ -58,8 +58,8 @@ class SparseRows:
         if step != 1:
             raise IndexError("rows are read one after the other")
         borders = self._borders(start, max(start, stop))
-        found = dense(*self._read(borders), self.shape[1])
-        return found[:, columns]
+        block = dense(*self._read(borders), self.shape[1])
+        return block[:, columns]
 
     def entry_blocks(self, start: int, stop: int, most: int) -> Iterator[Entries]:
         """See :class:`.sparse.EntrySource`.

@@ -194,8 +194,8 @@ class SecretSample:
     def _words(self, first: int, count: int) -> NDArray[np.uint64]:
         block, offset = divmod(first, _ROWS_A_BLOCK)
         counter = bytes((0, 0, _LANE, 0)) + self.step.to_bytes(4) + block.to_bytes(8)
-        drawn = keyring.fetch(self.handle).stream(counter, 4 * (offset + count))
-        return np.frombuffer(drawn, "<u4")[offset:].astype(np.uint64)
+        stream = keyring.fetch(self.handle).stream(counter, 4 * (offset + count))
+        return np.frombuffer(stream, "<u4")[offset:].astype(np.uint64)
 
 
 Batches = FixedBatches | PoissonBatches

@@ -56,11 +56,11 @@ class TablesQuery:
             See :meth:`.counts.CountQuery.cells`.
         """
         codes = list(self.grid.codes(records))
-        kept = np.ones(records.shape[0], dtype=bool)
+        inside = np.ones(records.shape[0], dtype=bool)
         for each in codes:
-            kept &= each >= 0
-        if not bool(np.all(kept)):
-            codes = [each[kept] for each in codes]
+            inside &= each >= 0
+        if not bool(np.all(inside)):
+            codes = [each[inside] for each in codes]
         for table, place in zip(self.tables.tables, self.tables.places, strict=True):
             cells = codes[table[0]]
             for axis in table[1:]:

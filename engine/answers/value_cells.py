@@ -70,22 +70,22 @@ class Edges:
         inside = np.clip(numbers, low, high)
         finite = np.isfinite(numbers)
         inside[~finite] = low
-        found = self._guess(inside) if self._uniform else np.searchsorted(self.edges, inside, side="right") - 1
-        np.minimum(found, self.cells - 1, out=found)
-        kept = finite if outside is Outside.CLIP else finite & (numbers >= low) & (numbers <= high)
-        found[~kept] = NOWHERE
-        cells: NDArray[np.int64] = found.astype(np.int64, copy=False)
+        indices = self._guess(inside) if self._uniform else np.searchsorted(self.edges, inside, side="right") - 1
+        np.minimum(indices, self.cells - 1, out=indices)
+        valid = finite if outside is Outside.CLIP else finite & (numbers >= low) & (numbers <= high)
+        indices[~valid] = NOWHERE
+        cells: NDArray[np.int64] = indices.astype(np.int64, copy=False)
         return cells
 
     def _guess(self, inside: NDArray[np.float64]) -> NDArray[np.int64]:
         """Cell by one multiplication, corrected against the edges themselves: what searchsorted finds, but faster."""
         low, high = self.edges[0], self.edges[-1]
-        found: NDArray[np.int64] = ((inside - low) * (self.cells / (high - low))).astype(np.int64)
-        np.clip(found, 0, self.cells - 1, out=found)
+        guess: NDArray[np.int64] = ((inside - low) * (self.cells / (high - low))).astype(np.int64)
+        np.clip(guess, 0, self.cells - 1, out=guess)
         # Each edge is within a quarter of a cell of its uniform place, so a guess is off by one cell at most.
-        found -= inside < self.edges[found]
-        found += (inside >= self.edges[found + 1]) & (found < self.cells - 1)
-        return found
+        guess -= inside < self.edges[guess]
+        guess += (inside >= self.edges[guess + 1]) & (guess < self.cells - 1)
+        return guess
 
 
 def _nearly_uniform(edges: NDArray[np.float64]) -> bool:
@@ -122,20 +122,20 @@ class Codes:
         CountError
             A finite value is not an integer.
         """
-        kept = np.ones(values.shape, dtype=bool)
+        valid = np.ones(values.shape, dtype=bool)
         if values.dtype.kind == "f":
-            kept = np.isfinite(values)
+            valid = np.isfinite(values)
             # Beyond 2**53 every float is an integer, and far outside any grid.
-            values = np.clip(np.where(kept, values, 0.0).astype(np.float64), -(2.0**53), 2.0**53)
+            values = np.clip(np.where(valid, values, 0.0).astype(np.float64), -(2.0**53), 2.0**53)
             if np.any(values != np.rint(values)):
                 raise CountError("a code is not an integer; declare edges for this column, or encode it as integers")
         elif values.dtype.newbyteorder("=") == np.uint64:
             values = np.minimum(values, np.uint64(2**63 - 1))
         numbers = values.astype(np.int64)
         if outside is Outside.DROP:
-            kept = kept & (numbers >= 0) & (numbers < self.cells)
+            valid = valid & (numbers >= 0) & (numbers < self.cells)
         numbers = np.clip(numbers, 0, self.cells - 1)
-        numbers[~kept] = NOWHERE
+        numbers[~valid] = NOWHERE
         return numbers
 
 
