@@ -26,15 +26,15 @@ from blockveil.engine.workloads.workload import Workload
 
 def constants(problem: Problem) -> tuple[int, int]:
     """Return how many constant coordinates, which stand for the count, lead the rows and columns; none by default."""
-    found: tuple[int, int] = getattr(problem, "constants", (0, 0))
-    return found
+    leads: tuple[int, int] = getattr(problem, "constants", (0, 0))
+    return leads
 
 
 def bodies(problem: Problem) -> tuple[AnyBody, AnyBody]:
     """Set of admissible coordinates by row and by column of the answer; a cube where the side is free."""
     own = getattr(problem, "bodies", None)
-    found: tuple[AnyBody, AnyBody] = (Body.CUBE, Body.CUBE) if own is None else own()
-    return found
+    sides: tuple[AnyBody, AnyBody] = (Body.CUBE, Body.CUBE) if own is None else own()
+    return sides
 
 
 def norms_apart(problem: Problem) -> float:
@@ -44,14 +44,14 @@ def norms_apart(problem: Problem) -> float:
 
 def change_by_column(problem: Problem) -> Vector | None:
     """What one record changes in each column, where columns change independently; None where that is not known."""
-    found: Vector | None = getattr(problem, "change_by_column", None)
-    return found
+    change: Vector | None = getattr(problem, "change_by_column", None)
+    return change
 
 
 def features_axis(problem: Problem) -> int | None:
     """Axis of the answer along which published matrix noise is shared; None where the answer is no such matrix."""
-    found: int | None = getattr(problem, "features_axis", 0)
-    return found
+    axis: int | None = getattr(problem, "features_axis", 0)
+    return axis
 
 
 def whole_numbers(problem: Problem) -> bool:
@@ -61,20 +61,20 @@ def whole_numbers(problem: Problem) -> bool:
 
 def ranges_asked(problem: Problem) -> MarginalTables | None:
     """Tables of whose ordered axes ranges are asked; None where no range is."""
-    found: MarginalTables | None = getattr(problem, "ranges_asked", None)
-    return found
+    tables: MarginalTables | None = getattr(problem, "ranges_asked", None)
+    return tables
 
 
 def places(problem: Problem) -> NDArray[Any] | None:
     """Where the answer has an entry, as true or false; None where it has one everywhere."""
-    found: NDArray[Any] | None = getattr(problem, "there", None)
-    return found
+    mask: NDArray[Any] | None = getattr(problem, "there", None)
+    return mask
 
 
 def workload(problem: Problem) -> Workload:
     """Sums of cells that are asked for besides the cells; empty for none."""
-    found: Workload = getattr(problem, "workload", ())
-    return found
+    sums: Workload = getattr(problem, "workload", ())
+    return sums
 
 
 def root_bound(problem: Problem, rows: Vector, columns: Vector) -> float | None:
@@ -88,8 +88,8 @@ def root_bound(problem: Problem, rows: Vector, columns: Vector) -> float | None:
         Raw units times roots of importances, by row and by column of the answer.
     """
     own = getattr(problem, "root_bound", None)
-    found: float | None = None if own is None else own(rows, columns)
-    return found
+    bound: float | None = None if own is None else own(rows, columns)
+    return bound
 
 
 def _claims(problem: Problem, claim: str) -> bool:

@@ -74,10 +74,10 @@ class Metric:
     @value.register
     def _added(self, design: NoiseDesign, problem: Problem) -> float:
         if self.kind == "workload":
-            asked = workload(problem)
-            if not asked:
+            queries = workload(problem)
+            if not queries:
                 raise NotApplicable("no workload is declared; declare query.workload, or minimise another error")
-            return workload_error(asked, design)
+            return workload_error(queries, design)
         if self.kind == "psd":
             return positive_error(problem, _units(problem, self.importance)[0], design)
         tables = ranges_asked(problem)
@@ -118,8 +118,8 @@ class Metric:
 
         def deviations_of(row: int) -> Vector:
             noise = design.standard_deviations((constant + row, constant + row + 1), everything)[0]
-            found: Vector = noise * units[row] * units
-            return found
+            deviations: Vector = noise * units[row] * units
+            return deviations
 
         # The released matrix is a sum over records: its eigenvalues are rows times variance.
         spectrum = np.asarray(self.spectrum) * getattr(problem, "rows_at_most", 1)
@@ -151,11 +151,11 @@ class Metric:
             noise = None if design is None else design.additive
             if noise is None or not noise.gaussian:
                 return None
-            known = noise.standard_deviations((0, 1), (0, noise.width))[0] ** 2 * square
-            found = problem.least_products(units[0][1:], float(known[0]), known[1:])
+            variances = noise.standard_deviations((0, 1), (0, noise.width))[0] ** 2 * square
+            bound = problem.least_products(units[0][1:], float(variances[0]), variances[1:])
         else:
-            found = least_total(problem, *units)
-        return None if found is None else found / square
+            bound = least_total(problem, *units)
+        return None if bound is None else bound / square
 
     def parameters(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -290,11 +290,11 @@ def compare(
 
 def _distinct(rows: list[Candidate]) -> tuple[Candidate, ...]:
     """Without repetitions: an importance may be one of the standard aims."""
-    kept: list[Candidate] = []
+    distinct: list[Candidate] = []
     for row in rows:
-        if not any((row.mechanism, row.parameters) == (other.mechanism, other.parameters) for other in kept):
-            kept.append(row)
-    return tuple(kept)
+        if not any((row.mechanism, row.parameters) == (other.mechanism, other.parameters) for other in distinct):
+            distinct.append(row)
+    return tuple(distinct)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def sizes(features: int, neighbours: Neighbours) -> Diagonal:
     """
     if neighbours is Neighbours.REPLACE_ONE:
         return Diagonal(most_gain(features), 0)
-    found: list[tuple[float, float, float, int]] = []
+    candidates: list[tuple[float, float, float, int]] = []
     gains = np.arange(8.0, 16.0 * features + 1.0) / 4.0
     for shared in range(1, _MOST_SHARED + 1):
         common = gains * shared / (1.0 + shared * features)
@@ -96,9 +96,9 @@ def sizes(features: int, neighbours: Neighbours) -> Diagonal:
         square = np.max(m * m - m + gains * m - common * m * m, axis=0)
         error = (features * (features - 1) / 2.0 + features * (1.0 + shared) / gains) * square
         trace = (1.0 + shared * features) / gains * square
-        found += [(float(e), float(t), float(g), shared) for e, t, g in zip(error, trace, gains, strict=True)]
-    enough = _SLACK * min(error for error, *_ in found)
-    _, gain, shared = min((trace, gain, shared) for error, trace, gain, shared in found if error <= enough)
+        candidates += [(float(e), float(t), float(g), shared) for e, t, g in zip(error, trace, gains, strict=True)]
+    enough = _SLACK * min(error for error, *_ in candidates)
+    _, gain, shared = min((trace, gain, shared) for error, trace, gain, shared in candidates if error <= enough)
     return Diagonal(gain, shared)
 
 

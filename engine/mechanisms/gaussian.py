@@ -155,8 +155,8 @@ def least_noise(problem: Problem, spread: Spread, guarantee: ApproxDP) -> NoiseD
         step = problem.l2_of_a_step(spread)
         return sampled_design(spread, step, problem.scaling, guarantee, problem.sampling)
     if composed(problem) and problem.band is not None:
-        moved, band = problem.l2_of_the_band(spread, problem.band), problem.band
-        return banded_design(spread, moved, problem.scaling, guarantee, band, problem.patterns)
+        sensitivity, band = problem.l2_of_the_band(spread, problem.band), problem.band
+        return banded_design(spread, sensitivity, problem.scaling, guarantee, band, problem.patterns)
     return answer_itself(problem, spread).design(guarantee)
 
 
@@ -188,8 +188,8 @@ def _optimal(units: Vector, importance: Vector, body: AnyBody, norms: float) -> 
         return np.ones(units.size)
     if isinstance(body, CappedBox):
         deviations = np.sqrt(box_with_ball_variances(body.shares, norms, importance / np.max(importance), 1.0))
-        found: Vector = deviations / body.shares
-        return found / np.min(found)
+        ratios: Vector = deviations / body.shares
+        return ratios / np.min(ratios)
     weights = units * np.sqrt(importance)
     spread: Vector = (weights / np.max(weights)) ** -0.5
     return spread

@@ -62,8 +62,8 @@ def least_total(problem: Problem, rows: Vector, columns: Vector) -> float | None
     -------
     None where no bound is known.
     """
-    found = _root(problem, rows, columns)
-    return None if found is None or not found > 0.0 else found**2 * _DOWN
+    root = _root(problem, rows, columns)
+    return None if root is None or not root > 0.0 else root**2 * _DOWN
 
 
 def _root(problem: Problem, rows: Vector, columns: Vector) -> float | None:

@@ -74,9 +74,9 @@ class JointDiagonal:
         if np.ptp(rows[1:]) < 1e-9:  # the same but for rounding
             rows[1:] = 1.0
         units = moment.units[0][1:] * np.sqrt(self.importance.weights(moment)[0])
-        found = _searched(tuple(rows[1:].tolist()), tuple((units / np.max(units)).tolist()), float(rows[0] ** -2.0))
-        rows[0] /= sqrt(found.part)
-        return least_noise(problem, replace(moment.spread(rows, rows), diagonal=found.diagonal), guarantee)
+        sizes = _searched(tuple(rows[1:].tolist()), tuple((units / np.max(units)).tolist()), float(rows[0] ** -2.0))
+        rows[0] /= sqrt(sizes.part)
+        return least_noise(problem, replace(moment.spread(rows, rows), diagonal=sizes.diagonal), guarantee)
 
     def parameters(self) -> dict[str, Any]:
         """Importance."""
@@ -133,32 +133,32 @@ def _searched(features: tuple[float, ...], units: tuple[float, ...], constant: f
     estimates = _estimates(rows, constant, most)
     estimates.sort(key=lambda each: each.part * error(each.diagonal))
     proven = [_proven(rows, each.diagonal, constant, most) for each in estimates[:_TRIED]]
-    kept = [each for each in proven if each is not None]
-    if not kept:
+    candidates = [each for each in proven if each is not None]
+    if not candidates:
         raise NotApplicable(
             "count and diagonal of this box cannot have noise in common without more noise elsewhere; choose "
             "shaped-diagonal or shaped-gaussian"
         )
-    enough = _SLACK * min(each.part * error(each.diagonal) for each in kept)
-    near = [each for each in kept if each.part * error(each.diagonal) <= enough]
+    enough = _SLACK * min(each.part * error(each.diagonal) for each in candidates)
+    near = [each for each in candidates if each.part * error(each.diagonal) <= enough]
     return min(near, key=lambda each: each.part * of_trace(each.diagonal))
 
 
 def _estimates(rows: Vector, constant: float, most: float) -> list[_Sizes]:
     """All sizes that are tried, with q as the corners of :func:`_corners` alone have it."""
-    gains, found = np.unique(np.round(np.geomspace(2.0, 8.0 * rows.size, 48), 2)), []
+    gains, estimates = np.unique(np.round(np.geomspace(2.0, 8.0 * rows.size, 48), 2)), []
     for power in _POWERS if np.ptp(rows) > 0.0 else (2.0,):
         corners = _corners(rows**-2.0, rows**-power)
         for shared, times in _TAKEN:
             common = shared / (1.0 + shared * (rows.size + times**2))
             first = 1.0 + shared * times**2
             parts = _parts(corners, gains, constant, JoinedCount(constant * sqrt(first), times), common, most)
-            found += [
+            estimates += [
                 _Sizes(Diagonal(float(gain), shared, power, 1, first, times), float(part))
                 for gain, part in zip(gains, parts, strict=True)
                 if np.isfinite(part)
             ]
-    return found
+    return estimates
 
 
 def _corners(sizes: Vector, own: Vector) -> tuple[Vector, Vector, Vector, Vector]:
@@ -181,29 +181,29 @@ def _parts(
 ) -> Vector:
     """For each gain q, infinite where it is above one; the constant and the count's part are those where q is one."""
     p, squares, of_own, own = (part[:, None] for part in corners)
-    part, kept = np.ones(gains.size), np.full(gains.size, np.inf)
+    part, least = np.ones(gains.size), np.full(gains.size, np.inf)
     for _ in range(_ROUNDS):
         alone = count.own * np.sqrt(part)
-        moved = p**2 - squares + 2.0 * part * constant * p + gains * of_own + alone**2
-        square = np.max(moved - common * (count.times * alone + np.sqrt(gains) * own) ** 2, axis=0)
+        change = p**2 - squares + 2.0 * part * constant * p + gains * of_own + alone**2
+        square = np.max(change - common * (count.times * alone + np.sqrt(gains) * own) ** 2, axis=0)
         fits = square <= part * most
-        kept = np.where(fits, part, kept)
+        least = np.where(fits, part, least)
         part = np.where(fits, np.maximum(square / most, 1e-3), part)
-    return kept
+    return least
 
 
 def _proven(rows: Vector, diagonal: Diagonal, constant: float, most: float) -> _Sizes | None:
     """The same for one choice, by the sensitivity that is charged; None where q is above one."""
-    own, kept, part = 1.0 / diagonal.sizes(np.concatenate([[1.0], rows]))[1:], None, 1.0
+    own, best, part = 1.0 / diagonal.sizes(np.concatenate([[1.0], rows]))[1:], None, 1.0
     for _ in range(_ROUNDS):
-        found = replace(diagonal, first=diagonal.first / part)
-        count = JoinedCount(constant * part * sqrt(found.first), diagonal.times)
+        candidate = replace(diagonal, first=diagonal.first / part)
+        count = JoinedCount(constant * part * sqrt(candidate.first), diagonal.times)
         square = added_square(rows**-2.0, own, diagonal.shared, constant * part, count=count)[0]
         if square > part * most:
             break
-        kept = _Sizes(found, part)
+        best = _Sizes(candidate, part)
         part = max(square / most, 1e-3)
-    return kept
+    return best
 
 
 DECLARED = (

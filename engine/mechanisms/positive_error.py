@@ -89,5 +89,5 @@ def _drawn(design: NoiseDesign, deviations: Matrix, rng: np.random.Generator) ->
         # Each entry of the diagonal has one part by itself, and so many in common with all others.
         own = np.diagonal(noise) + common * diagonal.shared**0.5
         np.fill_diagonal(noise, own / (1.0 + diagonal.shared) ** 0.5)
-    found: Matrix = noise * deviations
-    return found
+    sample: Matrix = noise * deviations
+    return sample

@@ -41,8 +41,8 @@ def declared(name: str) -> MechanismDeclaration | None:
     """Declaration of a name; None where it is not one of ours."""
     if name not in FILES:
         return None
-    found: tuple[MechanismDeclaration, ...] = import_module(f"{__package__}.{FILES[name]}").DECLARED
-    return next(each for each in found if each.name == name)
+    declarations: tuple[MechanismDeclaration, ...] = import_module(f"{__package__}.{FILES[name]}").DECLARED
+    return next(each for each in declarations if each.name == name)
 
 
 @cache

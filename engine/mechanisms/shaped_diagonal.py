@@ -129,7 +129,7 @@ def _searched(features: tuple[float, ...], units: tuple[float, ...], constant: f
     sizes: Vector = rows**-2.0
     beside = (float(np.sum(squares / sizes)) ** 2 - float(np.sum((squares / sizes) ** 2))) / 2.0
     most = _ROOM * (constant + float(np.sum(sizes))) ** 2
-    found: list[tuple[float, float, float, int, float]] = []
+    candidates: list[tuple[float, float, float, int, float]] = []
     for power in _POWERS if np.ptp(sizes) > 0.0 else (2.0,):
         for gain in np.unique(np.round(np.geomspace(2.0, 8.0 * d, 32), 2)):
             own = 1.0 / Diagonal(float(gain), 0, power).sizes(rows)
@@ -139,14 +139,14 @@ def _searched(features: tuple[float, ...], units: tuple[float, ...], constant: f
                     continue
                 error = (beside + (1.0 + shared) * float(np.sum((squares / own) ** 2))) * square
                 trace = (float(np.sum(own**-2.0)) + shared * float(np.sum(1.0 / own)) ** 2) * square
-                found.append((error, trace, float(gain), shared, power))
-    if not found:
+                candidates.append((error, trace, float(gain), shared, power))
+    if not candidates:
         raise NotApplicable(
             "one feature of the box outweighs the others, so that a diagonal of its own would cost other entries more "
             "noise; choose shaped-gaussian"
         )
-    enough = _SLACK * min(error for error, *_ in found)
-    _, chosen, numbers, power = min((trace, g, s, a) for error, trace, g, s, a in found if error <= enough)
+    enough = _SLACK * min(error for error, *_ in candidates)
+    _, chosen, numbers, power = min((trace, g, s, a) for error, trace, g, s, a in candidates if error <= enough)
     return Diagonal(chosen, numbers, power, lead)
 
 

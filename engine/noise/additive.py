@@ -333,8 +333,8 @@ def design_of(
     headroom = 62 - scaling.largest.bit_length()
     # Neither the shifted sums (2**62) nor the shifted steps (2**60) leave int64.
     headroom = min(headroom, 60 - max(0, ceil(log2(max(step * spread.largest, 1.0)))))
-    wanted = ceil(_STEP_BITS - log2(max(step * spread.least, 2.0**-200)))
-    shift, diagonal = max(0, min(wanted, headroom)), spread.diagonal
+    ideal_shift = ceil(_STEP_BITS - log2(max(step * spread.least, 2.0**-200)))
+    shift, diagonal = max(0, min(ideal_shift, headroom)), spread.diagonal
     # Entries share noise in proportion to their steps, which are whole: see diagonal_sizes.py, "On the grid".
     if diagonal is not None and diagonal.shared:
         own = diagonal.sizes(spread.rows)[0 if diagonal.times else diagonal.lead :]

@@ -106,13 +106,13 @@ class Band:
     def responses(self) -> tuple[float, ...]:
         """rho: how much of the noise of k steps ago is in a step, beside its own; k below T."""
         # Plain floats in a fixed order: what a release says of its noise follows from them, to the last digit.
-        found: list[float] = []
+        responses: list[float] = []
         for step in range(self.steps):
             total = 1.0 if step == 0 else 0.0
             for age in range(1, min(self.width, step + 1)):
-                total -= self.weights[age] / self.weights[0] * found[step - age]
-            found.append(total)
-        return tuple(found)
+                total -= self.weights[age] / self.weights[0] * responses[step - age]
+            responses.append(total)
+        return tuple(responses)
 
     @cached_property
     def deviations(self) -> NDArray[np.float64]:
@@ -176,19 +176,19 @@ class BandedDesign(NoiseDesign):
     def noise(self, key: NoiseKey, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.int64]:
         """Noise n of a block: its steps take away noise of those before them."""
         away, height = self.taken_by_step(key), self.shape[0] // self.band.steps
-        taken: NDArray[np.int64] = np.concatenate([away() for _ in range(-(-rows[1] // height))])
-        found: NDArray[np.int64] = (
-            self.grid.draw(key, rows, columns, self.symmetric) - taken[slice(*rows), slice(*columns)]
+        earlier: NDArray[np.int64] = np.concatenate([away() for _ in range(-(-rows[1] // height))])
+        block: NDArray[np.int64] = (
+            self.grid.draw(key, rows, columns, self.symmetric) - earlier[slice(*rows), slice(*columns)]
         )
-        return found
+        return block
 
     def apart(self, values: NDArray[np.int64]) -> NDArray[np.float64]:
         """``C w / v_0``: what moves z, of a difference of releases by records, or z - z' of one by keys."""
         by_step = values.reshape(self.band.steps, -1).astype(np.float64)
-        found = np.zeros_like(by_step)
+        product = np.zeros_like(by_step)
         for age, weight in enumerate(self.band.weights[: self.band.steps]):
-            found[age:] += weight / self.band.weights[0] * by_step[: self.band.steps - age]
-        return found.reshape(values.shape)
+            product[age:] += weight / self.band.weights[0] * by_step[: self.band.steps - age]
+        return product.reshape(values.shape)
 
     def facts(self) -> dict[str, Any]:
         """With the band; see :class:`.design.Design`."""
@@ -233,9 +233,9 @@ def independent(design: NoiseDesign, band: Band) -> NoiseDesign:
     :attr:`Band.stretch` times what it is of independent ones. So that factor on their bounds of norms bounds these.
     """
     first, own = band.weights[0], np.repeat(band.deviations, design.shape[0] // band.steps)
-    taken = {each.name: getattr(design, each.name) for each in fields(NoiseDesign)}
+    arguments = {each.name: getattr(design, each.name) for each in fields(NoiseDesign)}
     spread = replace(design.spread, rows=design.spread.rows * own)
-    return NoiseDesign(**(taken | {"spread": spread, "scale": design.scale / first, "unit": design.unit * first}))
+    return NoiseDesign(**(arguments | {"spread": spread, "scale": design.scale / first, "unit": design.unit * first}))
 
 
 def banded_design(
@@ -265,10 +265,10 @@ def banded_design(
     """
     # Rounding moves q of a step by one more in each entry, in the steps that a record is in: an increment of its own,
     # which C makes |v| times as long.
-    moved = patterns * math.sqrt(band.squared_norm * spread.changing / band.steps) * ROUND_UP
-    found = gaussian_design(spread, sensitivity, scaling, guarantee, moved=moved)
-    least = found.unit * found.scale / found.grid.privacy_scale * spread.least
+    rounding = patterns * math.sqrt(band.squared_norm * spread.changing / band.steps) * ROUND_UP
+    design = gaussian_design(spread, sensitivity, scaling, guarantee, moved=rounding)
+    least = design.unit * design.scale / design.grid.privacy_scale * spread.least
     # |v_0 q| <= v_0 largest / least step, and noise is below 2**45.
     if scaling.largest / least * band.weights[0] * (1.0 + 1e-9) > _RANGE:
         raise CannotCalibrate("multiples of the sums leave the exact range; lower rows_at_most, or leave band out")
-    return BandedDesign(**{each.name: getattr(found, each.name) for each in fields(NoiseDesign)}, band=band)
+    return BandedDesign(**{each.name: getattr(design, each.name) for each in fields(NoiseDesign)}, band=band)

@@ -62,9 +62,9 @@ def compiled_by(compiler: Callable[[Callable[..., bool]], Kernel]) -> Kernel:
     words = _telling()
     first, third = words[: 2 * (words.size // 3)], words[2 * (words.size // 3) :]
     for more in (third, third[:0]):
-        drawn = np.zeros(third.size, np.int64)
+        noise = np.zeros(third.size, np.int64)
         expected = _by_numpy(first, more)
-        if _call(kernel, first, more, _WEIGHTS, drawn) or not np.array_equal(drawn, expected):
+        if _call(kernel, first, more, _WEIGHTS, noise) or not np.array_equal(noise, expected):
             raise NoiseMismatch("compiled code gives other noise than NumPy")
     for place in range(3):
         _check_tie(kernel, place)
@@ -106,10 +106,10 @@ def _lookup() -> _Lookup:
     # The kernel reads at places that a guide names and at later ones, up to the last, which no word passes.
     if int(whole.guide.max()) >= min(2**16, whole.even.size) or int(whole.even[-1]) != 2**64 - 1:
         raise NoiseMismatch("the table is not one that a compiled search stays within")
-    found = _Lookup(whole.even.view(), whole.guide.astype(np.uint16))
-    for part in found:
+    lookup = _Lookup(whole.even.view(), whole.guide.astype(np.uint16))
+    for part in lookup:
         part.flags.writeable = False
-    return found
+    return lookup
 
 
 def _added_up(first: Any, third: Any, even: Any, guide: Any, second_weight: Any, third_weight: Any, out: Any) -> bool:
@@ -121,28 +121,28 @@ def _added_up(first: Any, third: Any, even: Any, guide: Any, second_weight: Any,
     tied, sign, shift = False, np.uint64(1), np.uint64(48)
     for i in range(out.shape[0]):
         word = first[2 * i]
-        known = word & ~sign
+        magnitude = word & ~sign
         at = np.int64(guide[word >> shift])
-        while even[at] < known:
+        while even[at] < magnitude:
             at += 1
-        tied |= even[at] == known
+        tied |= even[at] == magnitude
         negative = -np.int64(word & sign)
         total = (at ^ negative) - negative
         word = first[2 * i + 1]
-        known = word & ~sign
+        magnitude = word & ~sign
         at = np.int64(guide[word >> shift])
-        while even[at] < known:
+        while even[at] < magnitude:
             at += 1
-        tied |= even[at] == known
+        tied |= even[at] == magnitude
         negative = -np.int64(word & sign)
         total += second_weight * ((at ^ negative) - negative)
         if third.shape[0] > 0:
             word = third[i]
-            known = word & ~sign
+            magnitude = word & ~sign
             at = np.int64(guide[word >> shift])
-            while even[at] < known:
+            while even[at] < magnitude:
                 at += 1
-            tied |= even[at] == known
+            tied |= even[at] == magnitude
             negative = -np.int64(word & sign)
             total += third_weight * ((at ^ negative) - negative)
         out[i] = total
@@ -151,14 +151,14 @@ def _added_up(first: Any, third: Any, even: Any, guide: Any, second_weight: Any,
 
 def _by_numpy(first: Words, third: Words) -> NDArray[np.int64]:
     """Sums of the levels of words that tie with nothing."""
-    found = np.empty(first.size, np.int64)
-    invert(first, _none, found)
-    drawn = found[0::2] + found[1::2] * _WEIGHTS[0]
+    levels = np.empty(first.size, np.int64)
+    invert(first, _none, levels)
+    noise = levels[0::2] + levels[1::2] * _WEIGHTS[0]
     if third.size:
-        found = np.empty(third.size, np.int64)
-        invert(third, _none, found)
-        drawn += found * _WEIGHTS[1]
-    return drawn
+        levels = np.empty(third.size, np.int64)
+        invert(third, _none, levels)
+        noise += levels * _WEIGHTS[1]
+    return noise
 
 
 def _none(where: NDArray[np.int64]) -> Words:

@@ -194,13 +194,13 @@ class NoiseDesign:
         rows, columns
             Half-open ranges.
         """
-        found = self.grid.draw(key, rows, columns, self.symmetric)
+        block = self.grid.draw(key, rows, columns, self.symmetric)
         diagonal, places = self.spread.diagonal, diagonal_places(rows, columns)
         if diagonal is not None and diagonal.shared and places[0].size:
             # Far below the answer, in a tile that holds none of its entries.
             together = self.grid.draw(key, (_FAR_BELOW, _FAR_BELOW + 1), (0, diagonal.shared), False)
-            found[places] += diagonal.taken(self.width)[places[0] + rows[0]] * np.sum(together)
-        return found
+            block[places] += diagonal.taken(self.width)[places[0] + rows[0]] * np.sum(together)
+        return block
 
     def apart(self, values: NDArray[np.int64]) -> NDArray[np.int64 | np.float64]:
         """A whole release, or a difference of two, where each distinct entry has noise of its own of the grid's law.
@@ -216,11 +216,11 @@ class NoiseDesign:
         diagonal = self.spread.diagonal
         if diagonal is None or not diagonal.shared:
             return values
-        found, taken, squares = values.astype(np.float64), diagonal.taken(self.width), diagonal.squares(self.width)
-        along = float(np.diagonal(found) @ taken) / squares
+        release, weights, squares = values.astype(np.float64), diagonal.taken(self.width), diagonal.squares(self.width)
+        along = float(np.diagonal(release) @ weights) / squares
         places = np.diag_indices(self.width)
-        found[places] -= along * taken * (1.0 - 1.0 / sqrt(1.0 + diagonal.shared * squares))
-        return found
+        release[places] -= along * weights * (1.0 - 1.0 / sqrt(1.0 + diagonal.shared * squares))
+        return release
 
     def rounded(self, exact: NDArray[np.int64], block: Block | None = None) -> NDArray[np.int64]:
         """What is released where there is no noise; parameters as for :meth:`release`. Not private."""
@@ -327,12 +327,12 @@ class NoiseDesign:
     def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
         """Standard deviation of the noise of a block, in units of the answer."""
         steps = self.steps(rows, columns).astype(np.float64)
-        found = steps * (self.grid.standard_deviation / self.shifted_unit)
+        deviations = steps * (self.grid.standard_deviation / self.shifted_unit)
         diagonal = self.spread.diagonal
         if diagonal is not None:
             places = diagonal_places(rows, columns)
-            found[places] *= diagonal.grown(self.width)[places[0] + rows[0]]
-        return found
+            deviations[places] *= diagonal.grown(self.width)[places[0] + rows[0]]
+        return deviations
 
     def entry_standard_deviation(self) -> NDArray[np.float64]:
         """Standard deviation of the noise of each entry, in units of the answer, shape of the answer."""

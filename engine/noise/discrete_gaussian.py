@@ -288,8 +288,8 @@ def words_of(key: NoiseKey, start: bytes, tiles: tuple[int, range], rows: range,
     # Two words are a block, and the entries of a row before fill whole ones.
     head, first = start + tiles[0].to_bytes(4), (rows.start * TILE * words // 2).to_bytes(4)
     size = 8 * len(rows) * TILE * words
-    found = b"".join([key.stream(head + column.to_bytes(4) + first, size) for column in tiles[1]])
-    return np.frombuffer(found, dtype="<u8").astype(np.uint64, copy=False)
+    stream = b"".join([key.stream(head + column.to_bytes(4) + first, size) for column in tiles[1]])
+    return np.frombuffer(stream, dtype="<u8").astype(np.uint64, copy=False)
 
 
 def side_by_side(drawn: NDArray[np.int64], tiles: range, rows: range) -> NDArray[np.int64]:
@@ -308,14 +308,14 @@ def _draw(key: NoiseKey, grid: Grid, stream: int, row: int, tiles: range, rows: 
 
     first = words(0, 2)
     third = words(2, 1) if grid.levels == 3 else first[:0]
-    drawn = np.empty(entries, dtype=np.int64)
-    if not summed(first, third, (SECOND, THIRD), drawn):
+    noise = np.empty(entries, dtype=np.int64)
+    if not summed(first, third, (SECOND, THIRD), noise):
         pairs = _values(first, lambda: words(1, 2)).reshape(entries, 2)
-        drawn = pairs[:, 1] * SECOND
-        drawn += pairs[:, 0]
+        noise = pairs[:, 1] * SECOND
+        noise += pairs[:, 0]
         if grid.levels == 3:
-            drawn += _values(third, lambda: words(3, 1)) * THIRD
-    return side_by_side(drawn, tiles, rows)
+            noise += _values(third, lambda: words(3, 1)) * THIRD
+    return side_by_side(noise, tiles, rows)
 
 
 def _values(words: Words, for_ties: Callable[[], Words]) -> NDArray[np.int64]:

@@ -98,12 +98,12 @@ class DiscreteLaplace:
         CalibrationError
             No such rate is positive, or it exceeds 64.
         """
-        found = _largest_fraction(rate, LARGEST_SCALE)
-        if found <= 0:
+        fraction = _largest_fraction(rate, LARGEST_SCALE)
+        if fraction <= 0:
             raise CalibrationError(
                 f"the rate is {float(rate):g}; the least one is 1/{LARGEST_SCALE}; answer on a coarser grid"
             )
-        return cls(found.numerator, found.denominator)
+        return cls(fraction.numerator, fraction.denominator)
 
     @property
     def rate(self) -> Fraction:
@@ -211,16 +211,16 @@ def invert(high: Words, low: Words, words: Words, more: Callable[[], Words]) -> 
     -------
     Shape (n,), int64, from 0 to k.
     """
-    found = _leading(high, words)
-    places = np.flatnonzero((found > 0) & (high[np.maximum(found, 1) - 1] == words))
+    counts = _leading(high, words)
+    places = np.flatnonzero((counts > 0) & (high[np.maximum(counts, 1) - 1] == words))
     trailing = more() if places.size else words
     for place in places:
-        count, word = int(found[place]), words[place]
+        count, word = int(counts[place]), words[place]
         # Several of the last thresholds may share their leading bits.
         while count > 0 and high[count - 1] == word and low[count - 1] > trailing[place]:
             count -= 1
-        found[place] = count
-    return found
+        counts[place] = count
+    return counts
 
 
 def _leading(high: Words, words: Words) -> NDArray[np.int64]:
@@ -228,12 +228,12 @@ def _leading(high: Words, words: Words) -> NDArray[np.int64]:
     if high.size < _GUIDED:
         return np.searchsorted(high, words, side="right").astype(np.int64, copy=False)
     guide, padded = _guide(high.tobytes())
-    found = guide[(words >> np.uint64(64 - _GUIDE_BITS)).view(np.int64)]
-    found += (padded[found] <= words) & (found < high.size)
+    counts = guide[(words >> np.uint64(64 - _GUIDE_BITS)).view(np.int64)]
+    counts += (padded[counts] <= words) & (counts < high.size)
     # A cell of the guide rarely holds more than one threshold; those words are searched.
-    rest = np.flatnonzero((padded[found] <= words) & (found < high.size))
-    found[rest] = np.searchsorted(high, words[rest], side="right")
-    return found
+    rest = np.flatnonzero((padded[counts] <= words) & (counts < high.size))
+    counts[rest] = np.searchsorted(high, words[rest], side="right")
+    return counts
 
 
 @lru_cache(maxsize=32)

@@ -48,12 +48,12 @@ class EntryNoise:
 
     def standard_deviations(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
         """Standard deviation of the noise of a block, in units of the answer."""
-        found = self._whole_steps(rows, columns)
-        found *= self.of_a_step
+        deviations = self._whole_steps(rows, columns)
+        deviations *= self.of_a_step
         if self.grown is not None:
             places = diagonal_places(rows, columns)
-            found[places] *= self.grown[places[0] + rows[0]]
-        return found
+            deviations[places] *= self.grown[places[0] + rows[0]]
+        return deviations
 
     def step_excess(self) -> float:
         """Largest whole step over its ideal one; a bound where there are too many sizes to compare them all."""
@@ -69,8 +69,8 @@ class EntryNoise:
         diagonal = self.rows * self.columns if self.own is None else self.own
         # No entry off the diagonal is of one row alone.
         ideal[np.diag_indices_from(ideal)] = np.where(how_often > 1, np.diagonal(ideal), np.max(diagonal))
-        found = [np.max(_excess(diagonal)), *([np.max(_excess(ideal))] if self.rows.size > 1 else [])]
-        return float(max(found))
+        excesses = [np.max(_excess(diagonal)), *([np.max(_excess(ideal))] if self.rows.size > 1 else [])]
+        return float(max(excesses))
 
     def _whole_steps(self, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float64]:
         """Steps as floats, which hold them exactly: they are at most 2**60, and a float beyond 2**53 is whole."""
@@ -79,16 +79,16 @@ class EntryNoise:
         ideal *= ROUND_UP
         if self.off_diagonal != 1.0:
             places = diagonal_places(rows, columns)
-            kept = ideal[places] if self.own is None else self.own[places[0] + rows[0]] * ROUND_UP
+            diagonal = ideal[places] if self.own is None else self.own[places[0] + rows[0]] * ROUND_UP
             ideal *= self.off_diagonal
-            ideal[places] = kept
-        found: NDArray[np.float64] = np.ceil(ideal, out=ideal)
-        return found
+            ideal[places] = diagonal
+        steps: NDArray[np.float64] = np.ceil(ideal, out=ideal)
+        return steps
 
 
 def _excess(ideal: NDArray[np.float64]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = np.ceil(ideal * ROUND_UP) / ideal
-    return found
+    ratio: NDArray[np.float64] = np.ceil(ideal * ROUND_UP) / ideal
+    return ratio
 
 
 def diagonal_places(rows: tuple[int, int], columns: tuple[int, int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -22,24 +22,24 @@ Integers = NDArray[np.object_]
 def integers(values: Any) -> Integers:
     """Array of Python integers of the same values, which must be whole."""
     array = np.asarray(values)
-    found = np.empty(array.shape, dtype=object)
-    found[...] = array.astype(np.int64).tolist() if array.dtype != object else array
-    return found
+    numbers = np.empty(array.shape, dtype=object)
+    numbers[...] = array.astype(np.int64).tolist() if array.dtype != object else array
+    return numbers
 
 
 def integer_parts(values: Matrix) -> Integers:
     """Float values without their fractions, as Python integers."""
-    found = np.empty(values.shape, dtype=object)
-    found[...] = [[int(value) for value in row] for row in values]
-    return found
+    parts = np.empty(values.shape, dtype=object)
+    parts[...] = [[int(value) for value in row] for row in values]
+    return parts
 
 
 def identity(size: int, unit: int) -> Integers:
     """``unit`` times the identity."""
-    found = np.empty((size, size), dtype=object)
-    found[...] = 0
-    found[np.diag_indices(size)] = unit
-    return found
+    matrix = np.empty((size, size), dtype=object)
+    matrix[...] = 0
+    matrix[np.diag_indices(size)] = unit
+    return matrix
 
 
 def inverse_root(matrix: Matrix) -> Matrix | None:
@@ -84,5 +84,5 @@ def complement(direction: Integers, bits: int) -> Integers:
     normal[0] += length if direction[0] >= 0 else -length
     square = int(np.sum(normal * normal))
     reflected = (np.multiply.outer(normal, normal[1:]) << (bits + 1)) // square
-    found: Integers = identity(direction.size, 1 << bits)[:, 1:] - reflected
-    return found
+    columns: Integers = identity(direction.size, 1 << bits)[:, 1:] - reflected
+    return columns

@@ -44,16 +44,16 @@ class KeyBits:
             self._held += 8 * _BYTES_A_CALL
             self._call += 1
         self._held -= count
-        found = self._pool >> self._held
+        number = self._pool >> self._held
         self._pool &= (1 << self._held) - 1
-        return found
+        return number
 
     def below(self, limit: int) -> int:
         """A whole number uniform below a positive limit."""
         width = (limit - 1).bit_length()
-        while (found := self.bits(width)) >= limit:
+        while (number := self.bits(width)) >= limit:
             pass
-        return found
+        return number
 
     def exponential_trial(self, exponent: int, bits: int) -> bool:
         """True with probability ``exp(-exponent / 2**bits)`` exactly; the exponent is not negative."""

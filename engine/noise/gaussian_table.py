@@ -120,10 +120,10 @@ def invert(words: Words, more: Callable[[NDArray[np.int64]], Words], out: NDArra
     # One comparison is enough but for where entries crowd, and for ties.
     unsure = np.flatnonzero(np.take(even, out) <= words)
     if unsure.size:
-        known = words[unsure] & ~_ONE
-        found = np.searchsorted(even, known, side="left")
-        out[unsure] = found
-        _settle_ties(unsure[even[found] == known], words, more, out)
+        magnitudes = words[unsure] & ~_ONE
+        places = np.searchsorted(even, magnitudes, side="left")
+        out[unsure] = places
+        _settle_ties(unsure[even[places] == magnitudes], words, more, out)
     negative = words.view(np.int64) << 63 >> 63
     np.bitwise_xor(out, negative, out=out)
     np.subtract(out, negative, out=out)
@@ -136,6 +136,6 @@ def _settle_ties(
     if ties.size == 0:
         return
     _, even, trailing, _ = table()
-    for position, known, low in zip(ties, words[ties] & ~_ONE, more(ties), strict=True):
-        while even[out[position]] == known and trailing[out[position]] <= low:
+    for position, magnitude, low in zip(ties, words[ties] & ~_ONE, more(ties), strict=True):
+        while even[out[position]] == magnitude and trailing[out[position]] <= low:
             out[position] += 1

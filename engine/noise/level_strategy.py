@@ -109,15 +109,15 @@ class Levels:
         """w: how much of the noise of k nights ago is in what is read of a night, for k below T."""
         # Plain floats in a fixed order: the plan of a release holds what follows from them, to the last digit.
         first, terms = float(self.weights[0]), list(zip(self.ages, self.differences, strict=True))[1:]
-        found: list[float] = []
+        responses: list[float] = []
         for k in range(self.nights):
             total = 1.0 if k == 0 else 0.0
             for age, difference in terms:
                 if age > k:
                     break
-                total -= difference * found[k - age]
-            found.append(total / first)
-        return tuple(found)
+                total -= difference * responses[k - age]
+            responses.append(total / first)
+        return tuple(responses)
 
     @cached_property
     def _variances(self) -> tuple[float, ...]:
@@ -151,8 +151,8 @@ class Levels:
     @property
     def factors(self) -> NDArray[np.float64]:
         """Standard deviation of each night's noise, shape (T,), where that of one release for the whole charge is 1."""
-        found: NDArray[np.float64] = np.sqrt(self.squared_norm * np.asarray(self._variances))
-        return found
+        factors: NDArray[np.float64] = np.sqrt(self.squared_norm * np.asarray(self._variances))
+        return factors
 
     def estimate(
         self, measured: NDArray[np.int64], night: int, earlier: Callable[[int], NDArray[np.float64]]
@@ -173,12 +173,12 @@ class Levels:
         s of the night in grid steps, float64, by the same operations in the same order on every machine.
         """
         self._check(night)
-        found: NDArray[np.float64] = measured.astype(np.float64)
+        reading: NDArray[np.float64] = measured.astype(np.float64)
         for age, difference in list(zip(self.ages, self.differences, strict=True))[1:]:
             if age < night:
-                found -= float(difference) * earlier(night - age)
-        found /= float(self.weights[0])
-        return found
+                reading -= float(difference) * earlier(night - age)
+        reading /= float(self.weights[0])
+        return reading
 
     def needed(self, night: int) -> tuple[int, ...]:
         """Numbers of the earlier nights that a night is read with, the newest first."""
@@ -206,7 +206,7 @@ def least_noise(nights: int) -> Levels:
     """
     if not 1 <= nights <= MOST_NIGHTS:
         raise ValueError(f"{nights} nights; between 1 and {MOST_NIGHTS} can be planned in one charge")
-    weights = WEIGHTS[min(found for found in WEIGHTS if found >= nights)]
+    weights = WEIGHTS[min(horizon for horizon in WEIGHTS if horizon >= nights)]
     return Levels(nights, weights[: 1 + (nights - 1).bit_length()])
 
 
@@ -291,14 +291,16 @@ def measurement(
             continue
         # All measurements are one release of T times the entries: rounding may move each, and each has its own draw.
         try:
-            asked = Scaling(scaling.unit, scaling.largest * most)
-            found = gaussian_design(spread, together, asked, guarantee, times=levels.nights)
+            weighted_scaling = Scaling(scaling.unit, scaling.largest * most)
+            gaussian = gaussian_design(spread, together, weighted_scaling, guarantee, times=levels.nights)
         except CannotCalibrate as error:
             failure = error
             continue
-        made = WeightedDesign(**{each.name: getattr(found, each.name) for each in fields(NoiseDesign)}, digit_bits=bits)
-        if _fits(made):
-            return made
+        weighted_design = WeightedDesign(
+            **{each.name: getattr(gaussian, each.name) for each in fields(NoiseDesign)}, digit_bits=bits
+        )
+        if _fits(weighted_design):
+            return weighted_design
     raise CannotCalibrate(
         str(failure) if failure else "the weighted sums leave the exact range; lower rows_at_most or quantisation_bits"
     )
@@ -349,10 +351,10 @@ def as_read(design: NoiseDesign, exact: NDArray[np.int64], drawn: NDArray[np.int
     measured = exact if design.strategy is None else design.strategy.answers(exact)
     rows, columns = ((0, length) for length in measured.shape)
     steps = design.steps(rows, columns).astype(np.float64)
-    found: NDArray[np.float64] = (
+    reading: NDArray[np.float64] = (
         np.ldexp(measured.astype(np.float64), design.shift) / steps + design.grid.factor * drawn
     )
-    return found
+    return reading
 
 
 def of_change(design: NoiseDesign, levels: Levels, night: int, back: int) -> NoiseDesign:

@@ -93,8 +93,8 @@ def sampled_design(
         delta is too small for the samplers or for the accountant's arithmetic, or noise leaves the known range.
     """
     total_variation = spread.entries * GRID_TWO_LEVEL.total_variation_per_draw
-    found = least_multiplier(sampling, guarantee, total_variation)
-    largest = 1.0 / found.multiplier  # loss of one step over all records
+    calibration = least_multiplier(sampling, guarantee, total_variation)
+    largest = 1.0 / calibration.multiplier  # loss of one step over all records
     for grid in (GRID_TWO_LEVEL, GRID_THREE_LEVEL):
         # Neighbours' sums of one step round to grid points at most one step further apart in each of its entries.
         rounding = math.sqrt(spread.changing / sampling.steps) / grid.privacy_scale * ROUND_UP
@@ -104,7 +104,7 @@ def sampled_design(
         raise CannotCalibrate(f"no room beside rounding at {spread.changing} entries; train a smaller model")
     # bound / scale + rounding <= 1 / multiplier: what the accountant was asked about.
     scale = one.bound / (largest * (1.0 - 1e-15) - rounding) * ROUND_UP
-    loss = Loss(_usable(guarantee, total_variation, found.failure), 0.0, total_variation, found.failure)
+    loss = Loss(_usable(guarantee, total_variation, calibration.failure), 0.0, total_variation, calibration.failure)
     return design_of(spread, scale, one, grid, scaling, loss)
 
 

@@ -151,8 +151,8 @@ class _Kinds:
 
     def costs(self, changes: _Changes, precisions: Vector) -> Vector:
         """Cost of each change."""
-        found: Vector = np.sum(self.coefficients(changes) * precisions, axis=1)
-        return found
+        costs: Vector = np.sum(self.coefficients(changes) * precisions, axis=1)
+        return costs
 
     def worst(self, precisions: Vector) -> _Changes:
         """The worst changes of each number of single columns; of both squares where a value may be taken away too."""
@@ -199,27 +199,27 @@ class _Kinds:
 def _searched(kinds: _Kinds) -> tuple[Vector, float]:
     """Precisions of a largest cost of about one, and the bound of all Gaussian noise."""
     weights = kinds.weights
-    asked: NDArray[np.bool_] = weights > 0.0
+    positive: NDArray[np.bool_] = weights > 0.0
     changes = kinds.worst(np.ones(weights.size))
     shares = np.full(changes.squares.size, 1.0 / changes.squares.size)
-    found, error = np.ones(weights.size), np.inf
+    best, error = np.ones(weights.size), np.inf
     for _ in range(_ROUNDS):
         coefficients = kinds.coefficients(changes)
         for _ in range(_STEPS):
             means = np.sum(shares[:, None] * coefficients, axis=0)
-            precisions = np.where(asked, np.sqrt(weights / np.where(asked, means, 1.0)), 0.0)
+            precisions = np.where(positive, np.sqrt(weights / np.where(positive, means, 1.0)), 0.0)
             shares = shares * np.sum(coefficients * precisions, axis=1)
             shares = shares / np.sum(shares)
         means = np.sum(shares[:, None] * coefficients, axis=0)
-        precisions = np.where(asked, np.sqrt(weights / np.where(asked, means, 1.0)), 0.0)
+        precisions = np.where(positive, np.sqrt(weights / np.where(positive, means, 1.0)), 0.0)
         least = float(np.sum(np.sqrt(weights * means))) ** 2
         worst = kinds.worst(precisions)
         costs = kinds.costs(worst, precisions)
         place = int(np.argmax(costs))
-        total = float(np.sum(weights[asked] / precisions[asked])) * float(costs[place])
+        total = float(np.sum(weights[positive] / precisions[positive])) * float(costs[place])
         if total < error:
-            error, found = total, precisions
+            error, best = total, precisions
         if error <= least * (1.0 + _GAP):
             break
         changes, shares = changes.with_one(worst, place), np.append(shares * (1.0 - _JOINING), _JOINING)
-    return found, kinds.bound(changes, shares)
+    return best, kinds.bound(changes, shares)

@@ -128,8 +128,8 @@ class HistogramStrategy:
         within = self._bins / np.sqrt(least.within)
         # A column of one bin has nothing that differs: its size does not matter, and is like another's.
         within = np.where(self._bins > 1.0, within, float(np.max(within)))
-        found = np.append(within, [columns / sqrt(least.between), sqrt(columns / least.together)])
-        parts, powers = np.frexp(found)
+        sizes = np.append(within, [columns / sqrt(least.between), sqrt(columns / least.together)])
+        parts, powers = np.frexp(sizes)
         rounded: Vector = np.ldexp(np.round(np.ldexp(parts, _BITS)), powers - _BITS)
         return rounded
 
@@ -161,15 +161,15 @@ class HistogramStrategy:
         """
         if counts.shape != self.cells or counts.dtype != np.int64:
             raise CalibrationError(f"counts must be int64 of shape {self.cells}; build the strategy for these columns")
-        columns, found = len(self.sizes), np.zeros(self.shape, dtype=np.int64)
+        columns, answers = len(self.sizes), np.zeros(self.shape, dtype=np.int64)
         values = np.where(self._there, counts, 0)
         totals: NDArray[np.int64] = np.sum(values, axis=1, dtype=np.int64)
         differing = np.asarray(self.sizes, dtype=np.int64)[:, None] * values - totals[:, None]
-        found[:columns] = np.where(self._there, differing, 0)
+        answers[:columns] = np.where(self._there, differing, 0)
         whole = int(np.sum(totals, dtype=np.int64))
-        found[columns:-1].reshape(-1)[:columns] = columns * totals - whole
-        found[-1, 0] = whole
-        return found
+        answers[columns:-1].reshape(-1)[:columns] = columns * totals - whole
+        answers[-1, 0] = whole
+        return answers
 
     def estimate(self, answers: Matrix, deviations: Vector) -> Matrix:
         """See :class:`.strategy.Strategy`: exact least squares, whatever the sizes, as all parts are orthogonal."""
@@ -183,13 +183,13 @@ class HistogramStrategy:
         """Number of values of each column, from noisy answers."""
         columns = len(self.sizes)
         differing = answers[columns:-1].reshape(-1)[:columns] / columns
-        found: Vector = differing - np.mean(differing) + answers[-1, 0] / columns
-        return found
+        totals: Vector = differing - np.mean(differing) + answers[-1, 0] / columns
+        return totals
 
     def within_deviations(self, deviations: Vector) -> Vector:
         """Standard deviation, before projection, of what bins of each column differ in, shape (columns,)."""
-        found: Vector = deviations[: len(self.sizes)] / self._bins
-        return found
+        within: Vector = deviations[: len(self.sizes)] / self._bins
+        return within
 
     def _total_parts(self, deviations: Vector) -> tuple[float, float]:
         """Variances of what totals differ in, before projection, and of what they have in common, in each of them."""
@@ -204,8 +204,8 @@ class HistogramStrategy:
     def cell_deviations(self, deviations: Vector) -> Matrix:
         """See :class:`.strategy.Strategy`; zero where a column has no bin, which is known to be empty."""
         own = self.within_deviations(deviations) ** 2 * (1.0 - 1.0 / self._bins)
-        found = np.sqrt(own + (self.total_deviation(deviations) / self._bins) ** 2)
-        return np.where(self._there, found[:, None], 0.0)
+        by_column = np.sqrt(own + (self.total_deviation(deviations) / self._bins) ** 2)
+        return np.where(self._there, by_column[:, None], 0.0)
 
     def widest(self, deviations: Vector) -> float:
         """See :class:`.strategy.Strategy`; a bound: of totals it is theirs in columns of the fewest bins."""

@@ -108,8 +108,8 @@ class AxisStrategy:
         # One thread, so that another number of them does not change the last bits of what is published.
         with one_thread():
             q, r = qr(self.real, mode="economic")
-            found: Matrix = solve_triangular(r, q.T @ answers)
-        return found
+            counts: Matrix = solve_triangular(r, q.T @ answers)
+        return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,8 +231,8 @@ class ProductStrategy:
         for factor, axis in ((part.rows, self.rows), (part.columns, self.columns)):
             matrix = rows_of(factor)
             sides.append(np.sqrt(np.sum((matrix @ axis.covariance) * matrix, axis=1)))
-        found: Matrix = float(deviations[0]) * np.outer(sides[0], sides[1])
-        return found
+        errors: Matrix = float(deviations[0]) * np.outer(sides[0], sides[1])
+        return errors
 
     def facts(self) -> dict[str, Any]:
         """Shapes, binary places and digests of the coefficients."""

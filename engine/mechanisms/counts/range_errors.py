@@ -23,13 +23,13 @@ def range_errors(tables: MarginalTables, design: NoiseDesign) -> Vector:
     if isinstance(design.strategy, ResidualStrategy):
         return design.strategy.range_errors(row_deviations(design))
     variances = tables.apart(design.entry_standard_deviation()[0] ** 2)
-    found = []
+    errors = []
     for table, own in zip(tables.tables, variances, strict=True):
         for axis in table:
             weights = np.diagonal(range_gram(tables.sizes[axis])) if axis in tables.ordered else np.ones(1)
             own = np.moveaxis(own, 0, -1) * weights
-        found.append(float(np.mean(own)))
-    return np.array(found)
+        errors.append(float(np.mean(own)))
+    return np.array(errors)
 
 
 def errors_without_order(tables: MarginalTables, neighbours: Neighbours, records_at_most: int, mu: float) -> Vector:

@@ -91,8 +91,8 @@ class RangeResiduals(ResidualStrategy):
     def _factor(self, axis: int) -> tuple[int, int, int]:
         """``k_i``, a bound of the integers while an axis is measured, and the largest entry of H_i."""
         if axis in self.ordered:
-            found = self.ordered[axis]
-            return found.unit, found.largest, found.largest
+            strategy = self.ordered[axis]
+            return strategy.unit, strategy.largest, strategy.largest
         n = self.tables.sizes[axis]
         return n, n, n - 1
 
@@ -135,22 +135,22 @@ class RangeResiduals(ResidualStrategy):
         kinds = self._kinds("pairs")
         exact = kinds is not None and prod(map(len, kinds)) <= 2**MOST_PATTERNS
         bound = self._largest_distance(weights, kinds if exact else self._kinds("beyond"))
-        found = bound if exact else self._largest_distance(weights, self._kinds("farthest"))
+        attained = bound if exact else self._largest_distance(weights, self._kinds("farthest"))
         # Three sums of products, none of whose partial sums exceeds the sum of w_A p_A, with a few roundings an axis,
         # each by 2**-53 of it: far below the factor 1 + 1e-12 of the root, but where nearly all of it cancels.
         rounded = 32 * len(self.tables.sizes) * float(np.sum(weights * self.norms)) * 2.0**-53
-        return (bound if rounded <= 1e-12 * bound else bound + rounded), found
+        return (bound if rounded <= 1e-12 * bound else bound + rounded), attained
 
     def _kinds(self, which: str) -> Any:
         """Kinds of places of two records along each axis; None where an axis has too many."""
-        found = []
+        kinds = []
         for axis, n in enumerate(self.tables.sizes):
             norm = 1.0 - 1.0 / n
             own = getattr(self.ordered[axis], which) if axis in self.ordered else None
             if own is None and axis in self.ordered:
                 return None
-            found.append(np.array([[norm, norm, -1.0 / n], [norm] * 3]) if own is None else own)
-        return found
+            kinds.append(np.array([[norm, norm, -1.0 / n], [norm] * 3]) if own is None else own)
+        return kinds
 
     def _largest_distance(self, weights: Vector, kinds: Sequence[Kinds]) -> float:
         first, second, product = (self._sums(weights, [each[:, k] for each in kinds]) for k in range(3))
@@ -158,13 +158,13 @@ class RangeResiduals(ResidualStrategy):
 
     def _sums(self, weights: Vector, values: Iterable[Vector]) -> NDArray[np.float64]:
         """``sum w_A product over A of values_i`` for all combinations of the values along each axis."""
-        found = np.zeros((2,) * len(self.tables.sizes))
+        sums = np.zeros((2,) * len(self.tables.sizes))
         for axes, weight in zip(self.tables.sets, weights, strict=True):
-            found[tuple(int(axis in axes) for axis in range(found.ndim))] = weight
+            sums[tuple(int(axis in axes) for axis in range(sums.ndim))] = weight
         for each in values:
             # The first axis tells sets without it from sets with it; its values follow as the last one.
-            found = found[0][..., None] + found[1][..., None] * each
-        return found
+            sums = sums[0][..., None] + sums[1][..., None] * each
+        return sums
 
     def _measured(self, values: NDArray[np.int64], along: int, axis: int) -> NDArray[np.int64]:
         own = self.ordered.get(axis)
@@ -172,7 +172,7 @@ class RangeResiduals(ResidualStrategy):
 
     def estimate(self, answers: Matrix, deviations: Vector) -> Matrix:
         """See :class:`.strategy.Strategy`: exact least squares, whatever the sizes, as residuals are measured apart."""
-        found = {}
+        residuals = {}
         # One thread, so that another number of them does not change the last bits of what is published.
         with one_thread():
             for axes, block, factor in zip(self.tables.sets, self.blocks, self.factors, strict=True):
@@ -181,13 +181,13 @@ class RangeResiduals(ResidualStrategy):
                 for along, axis in enumerate(axes):
                     if axis in self.ordered:
                         values = along_axis(self.ordered[axis].inverse, values, along)
-                found[axes] = values
-        return self.tables.made_of(found)[None, :]
+                residuals[axes] = values
+        return self.tables.made_of(residuals)[None, :]
 
     def cell_deviations(self, deviations: Vector) -> Matrix:
         """See :class:`.strategy.Strategy`."""
         noise = dict(zip(self.tables.sets, self.residual_deviations(deviations) ** 2, strict=True))
-        found = np.empty(self.cells)
+        by_cell = np.empty(self.cells)
         for table, place in zip(self.tables.tables, self.tables.places, strict=True):
             total = np.zeros(self.tables.shape(table))
             for axes in (each for k in range(len(table) + 1) for each in combinations(table, k)):
@@ -195,8 +195,8 @@ class RangeResiduals(ResidualStrategy):
                 for axis in table:
                     part = part[..., None] * (self._variances(axis) if axis in axes else np.ones(1))
                 total = total + part
-            found[0, place] = np.sqrt(total).ravel()
-        return found
+            by_cell[0, place] = np.sqrt(total).ravel()
+        return by_cell
 
     def _variances(self, axis: int) -> Vector:
         """Diagonal of ``C_i``."""
@@ -225,11 +225,11 @@ class RangeResiduals(ResidualStrategy):
 
     def arrays(self, answers: Matrix, deviations: Vector) -> Arrays:
         """As without ordered axes; and Q for each of these, exact."""
-        found = super().arrays(answers, deviations)
+        arrays = super().arrays(answers, deviations)
         for axis, own in self.ordered.items():
             names = (f"strategy_answer_{axis + 1}", f"strategy_cell_{axis + 1}")
-            found[f"axis_{axis + 1}_strategy"] = (own.real, names)
-        return found
+            arrays[f"axis_{axis + 1}_strategy"] = (own.real, names)
+        return arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,22 +246,22 @@ class OrderedAgreements(Agreements):
 
     def products(self, weights: Vector) -> NDArray[np.float64]:
         """``sum w_A q_A(S)`` for every S, shape (2^axes,)."""
-        found = np.zeros(2 ** len(self.cells))
-        found[self.numbers] = weights
+        products = np.zeros(2 ** len(self.cells))
+        products[self.numbers] = weights
         for axis, (differing, agreeing) in enumerate(self.ends):
-            pairs = found.reshape(-1, 2, 1 << axis)
+            pairs = products.reshape(-1, 2, 1 << axis)
             without, within = pairs[:, 0].copy(), pairs[:, 1].copy()
             pairs[:, 0] = without + within * differing
             pairs[:, 1] = without + within * agreeing
-        return found
+        return products
 
     def means(self, shares: NDArray[np.float64]) -> Vector:
         """``sum share_S q_A(S)`` for every measured A: the transpose of :meth:`products`."""
-        found = shares.copy()
+        sums = shares.copy()
         for axis, (differ, agree) in enumerate(self.ends):
-            pairs = found.reshape(-1, 2, 1 << axis)
+            pairs = sums.reshape(-1, 2, 1 << axis)
             differing, agreeing = pairs[:, 0].copy(), pairs[:, 1].copy()
             pairs[:, 0] = differing + agreeing
             pairs[:, 1] = agreeing * agree + differing * differ
-        means: Vector = found[self.numbers]
+        means: Vector = sums[self.numbers]
         return means

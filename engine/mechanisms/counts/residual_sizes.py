@@ -65,33 +65,33 @@ class Agreements:
 
     def products(self, weights: Vector) -> NDArray[np.float64]:
         """``sum w_A q_A(S)`` for every S, shape (2^axes,)."""
-        found = np.zeros(2 ** len(self.cells))
-        found[self.numbers] = weights
+        products = np.zeros(2 ** len(self.cells))
+        products[self.numbers] = weights
         for axis, n in enumerate(self.cells):
-            pairs = found.reshape(-1, 2, 1 << axis)
+            pairs = products.reshape(-1, 2, 1 << axis)
             without, within = pairs[:, 0].copy(), pairs[:, 1].copy()
             # Places without the bit become records that differ along the axis, places with it records that agree.
             pairs[:, 0] = without - within / n
             pairs[:, 1] = without + within * (1.0 - 1.0 / n)
-        return found
+        return products
 
     def means(self, shares: NDArray[np.float64]) -> Vector:
         """``sum share_S q_A(S)`` for every measured A: the transpose of :meth:`products`."""
-        found = shares.copy()
+        sums = shares.copy()
         for axis, n in enumerate(self.cells):
-            pairs = found.reshape(-1, 2, 1 << axis)
+            pairs = sums.reshape(-1, 2, 1 << axis)
             differing, agreeing = pairs[:, 0].copy(), pairs[:, 1].copy()
             pairs[:, 0] = differing + agreeing
             pairs[:, 1] = agreeing * (1.0 - 1.0 / n) - differing / n
-        means: Vector = found[self.numbers]
+        means: Vector = sums[self.numbers]
         return means
 
     def costs(self, precisions: Vector, norms: Vector) -> NDArray[np.float64]:
         """``sum c_A w_A`` of two records by S, and in the last place of a record that leaves."""
         added = float(np.sum(precisions * norms))
-        found = 2.0 * (added - self.products(precisions))
-        found[-1] = added
-        return found
+        costs = 2.0 * (added - self.products(precisions))
+        costs[-1] = added
+        return costs
 
     def coefficients(self, shares: NDArray[np.float64], norms: Vector) -> Vector:
         """Mean c_A of all changes, as :meth:`costs` numbers them, by shares that add up to one."""
@@ -145,8 +145,8 @@ def replaced(
         return _searched(agreements, norms, weights, np.ones(len(weights)), 2**axes)
     if classes is not None:
         own = classes.first
-        found = _searched(classes, norms[own], weights[own], classes.members, len(classes.sums))
-        return LeastNoise(classes.by_set(found.precisions), found.bound)
+        least = _searched(classes, norms[own], weights[own], classes.members, len(classes.sums))
+        return LeastNoise(classes.by_set(least.precisions), least.bound)
     cells = prod(float(n) for n in agreements.cells)
     # E[d d'] of all pairs is 2 / (N - 1) times the projection to differences, in which the empty set, the first,
     # has no share.
@@ -159,7 +159,7 @@ def _searched(
     pairs: Agreements | SymmetricAxes, norms: Vector, weights: Vector, members: Vector, many: int
 ) -> LeastNoise:
     """Precisions by rounds over the shares of classes of pairs; ``members`` counts the sets of each number."""
-    found, shares = LeastNoise(np.ones(len(weights)), 0.0), np.full(many, 1.0 / many)
+    best, shares = LeastNoise(np.ones(len(weights)), 0.0), np.full(many, 1.0 / many)
     error, bound = np.inf, 0.0
     for _ in range(_ROUNDS):
         means = pairs.coefficients(shares, norms)
@@ -168,9 +168,9 @@ def _searched(
         costs = pairs.costs(precisions, norms)
         precisions = precisions / float(np.max(costs))
         if (total := float(np.sum(members * weights / precisions))) < error:
-            error, found = total, LeastNoise(precisions, bound)
+            error, best = total, LeastNoise(precisions, bound)
         if error <= bound * (1.0 + _GAP):
             break
         shares = shares * costs
         shares /= float(np.sum(shares))
-    return LeastNoise(found.precisions, bound)
+    return LeastNoise(best.precisions, bound)

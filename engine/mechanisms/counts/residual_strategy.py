@@ -154,11 +154,11 @@ class ResidualStrategy:
 
     def error_weights(self) -> Vector:
         """``v_A``: total variance of all tables for noise of variance one in the residual of each set."""
-        found = []
+        weights = []
         for axes in self.tables.sets:
             own = prod(n - 1.0 for n in self.tables.shape(axes))
-            found.append(own * sum(1.0 / self.tables.others(table, axes) for table in self.tables.above[axes]))
-        return np.array(found)
+            weights.append(own * sum(1.0 / self.tables.others(table, axes) for table in self.tables.above[axes]))
+        return np.array(weights)
 
     @cached_property
     def shares(self) -> Shares:
@@ -205,7 +205,7 @@ class ResidualStrategy:
         products = self._products(weights)
         if products is not None:
             # The last pattern is that of two equal records.
-            found = total - 2.0 * float(np.min(products[:-1]))
+            attained = total - 2.0 * float(np.min(products[:-1]))
             # No partial sum exceeds the sum of the weights, and each rounding is by 2**-53 of it: a few an axis, and
             # where axes are symmetric one more for each type that is added.
             times = 8 * len(self.tables.sizes)
@@ -213,7 +213,7 @@ class ResidualStrategy:
                 times += len(self.symmetric.first)
             rounded = times * float(np.sum(weights)) * 2.0**-53
             # The last factor on the root covers 2e-12 of the square.
-            return (found if rounded <= 1e-12 * found else found + rounded), found
+            return (attained if rounded <= 1e-12 * attained else attained + rounded), attained
         sets = self.tables.sets
         # A product with an odd number of factors -1/n is least with a single one, along the axis of the fewest cells.
         least = [-1.0 / (min(self.tables.shape(axes)) - 1.0) if axes else 1.0 for axes in sets]
@@ -238,14 +238,14 @@ class ResidualStrategy:
         if counts.shape != self.cells or counts.dtype != np.int64:
             raise CalibrationError(f"counts must be int64 of shape {self.cells}; build the strategy for these tables")
         own = dict(zip(self.tables.tables, self.tables.apart(counts[0]), strict=True))
-        found = np.zeros(self.shape, dtype=np.int64)
+        answers = np.zeros(self.shape, dtype=np.int64)
         for axes, block, multiple in zip(self.tables.sets, self.blocks, self.multiples, strict=True):
             table = min(self.tables.above[axes], key=self.tables.size)
             values = self.tables.summed(own[table], table, axes)
             for along, axis in enumerate(axes):
                 values = self._measured(values, along, axis)
-            found[block].reshape(-1)[: values.size] = multiple * values.ravel()
-        return found
+            answers[block].reshape(-1)[: values.size] = multiple * values.ravel()
+        return answers
 
     def _measured(self, values: NDArray[np.int64], along: int, axis: int) -> NDArray[np.int64]:
         """``n I - 11'`` along one axis of an array, which is the given axis of the records."""
@@ -254,26 +254,26 @@ class ResidualStrategy:
 
     def estimate(self, answers: Matrix, deviations: Vector) -> Matrix:
         """See :class:`.strategy.Strategy`: exact least squares, whatever the sizes, as residuals are orthogonal."""
-        found = {}
+        residuals = {}
         for axes, block, factor in zip(self.tables.sets, self.blocks, self.factors, strict=True):
             values = answers[block].reshape(-1)[: self.tables.size(axes)].reshape(self.tables.shape(axes))
-            found[axes] = centred(values / factor)
-        return self.tables.made_of(found)[None, :]
+            residuals[axes] = centred(values / factor)
+        return self.tables.made_of(residuals)[None, :]
 
     def residual_deviations(self, deviations: Vector) -> Vector:
         """Standard deviation s_A / f_A of the noise before projection, for each set of axes, in records."""
         starts = [block.start for block in self.blocks]
-        found: Vector = deviations[starts] / self.factors
-        return found
+        residuals: Vector = deviations[starts] / self.factors
+        return residuals
 
     def cell_deviations(self, deviations: Vector) -> Matrix:
         """See :class:`.strategy.Strategy`; the same for all cells of a table."""
         variances = dict(zip(self.tables.sets, self.residual_deviations(deviations) ** 2 * self.norms, strict=True))
-        found = np.empty(self.cells)
+        by_cell = np.empty(self.cells)
         for table, place in zip(self.tables.tables, self.tables.places, strict=True):
             within = (axes for axes in self.tables.sets if set(axes) <= set(table))
-            found[0, place] = sqrt(sum(variances[axes] / self.tables.others(table, axes) ** 2 for axes in within))
-        return found
+            by_cell[0, place] = sqrt(sum(variances[axes] / self.tables.others(table, axes) ** 2 for axes in within))
+        return by_cell
 
     def widest(self, deviations: Vector) -> float:
         """See :class:`.strategy.Strategy`; exact, as residuals of different sets are orthogonal in all tables."""

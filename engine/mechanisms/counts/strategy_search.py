@@ -111,9 +111,9 @@ def optimal_axis(workload_gram: Matrix, tolerance: float = 1e-6, steps: int = 60
             break
         weights = weights * diagonal**2
         weights /= np.sum(weights)
-        candidate, diagonal, found = _dual_step(workload_gram, weights)
+        candidate, diagonal, dual_bound = _dual_step(workload_gram, weights)
         achieved = factor_trace(workload_gram, candidate)
-        bound = max(bound, found)
+        bound = max(bound, dual_bound)
         if achieved < error:
             gram, error = candidate, achieved
     return Optimum(gram, error, bound, first)

@@ -58,14 +58,14 @@ class SymmetricAxes:
     @cached_property
     def members(self) -> Vector:
         """Number of sets of each type."""
-        found: Vector = np.array([float(many) for many in Counter(self.types).values()])
-        return found
+        sizes: Vector = np.array([float(many) for many in Counter(self.types).values()])
+        return sizes
 
     def by_set(self, values: Vector) -> Vector:
         """A number for each type as one for each measured set."""
         numbers = {each: number for number, each in enumerate(dict.fromkeys(self.types))}
-        found: Vector = values[[numbers[each] for each in self.types]]
-        return found
+        by_set: Vector = values[[numbers[each] for each in self.types]]
+        return by_set
 
     def products(self, weights: Vector) -> NDArray[np.float64] | None:
         """``sum w_A q_A`` for every class; None where weights differ within a type."""
@@ -75,16 +75,16 @@ class SymmetricAxes:
     def costs(self, precisions: Vector, norms: Vector) -> NDArray[np.float64]:
         """``sum c_A w_A`` of two records by class, and in the last place of a record that leaves; all by type."""
         added = float(np.sum(self.members * precisions * norms))
-        found = 2.0 * (added - self.sums @ precisions)
-        found[-1] = added
-        return found
+        costs = 2.0 * (added - self.sums @ precisions)
+        costs[-1] = added
+        return costs
 
     def coefficients(self, shares: NDArray[np.float64], norms: Vector) -> Vector:
         """Mean c_A of all changes, as :meth:`costs` numbers them, for a set of each type."""
         leaving, pairs = float(shares[-1]), shares.copy()
         pairs[-1] = 0.0
-        found: Vector = norms * (2.0 - leaving) - 2.0 * (pairs @ self.sums) / self.members
-        return found
+        coefficients: Vector = norms * (2.0 - leaving) - 2.0 * (pairs @ self.sums) / self.members
+        return coefficients
 
 
 def symmetric_axes(tables: MarginalTables, most: int) -> SymmetricAxes | None:
@@ -132,11 +132,11 @@ def _exchanged(declared: set[tuple[int, ...]], a: int, b: int) -> bool:
 
 def _coefficients(cells: int, axes: int, agreeing: int) -> list[float]:
     """Of x^0, ..., x^axes, rounded once each."""
-    found = []
+    coefficients = []
     for a in range(axes + 1):
         exact = sum(
             (comb(agreeing, i) * comb(axes - agreeing, a - i) * (cells - 1) ** i * (-1) ** (a - i))
             for i in range(max(0, a - axes + agreeing), min(agreeing, a) + 1)
         )
-        found.append(float(Fraction(exact, cells**a)))
-    return found
+        coefficients.append(float(Fraction(exact, cells**a)))
+    return coefficients

@@ -149,8 +149,8 @@ def key_uniforms(key: NoiseKey, stream: int, draw: int) -> Uniforms:
             for start in range(0, count, _WORDS_A_CALL)
         ]
         words = np.frombuffer(b"".join(parts), dtype="<u8")
-        found: Vector = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-        return found
+        numbers: Vector = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        return numbers
 
     return uniforms
 
@@ -188,13 +188,13 @@ def draw_directions(key: NoiseKey, second_moment: Matrix, design: BinghamDraw, s
     if design.joint:
         return _frame(second_moment, design.count, design.concentration, key_uniforms(key, stream, 0))
     basis = np.eye(dimension)
-    found = np.empty((dimension, 0))
+    directions = np.empty((dimension, 0))
     for draw in range(design.count):
         inner = _frame(basis.T @ second_moment @ basis, 1, design.concentration, key_uniforms(key, stream, draw))
-        found = np.hstack([found, basis @ inner])
+        directions = np.hstack([directions, basis @ inner])
         # What is orthogonal to released directions, found from them alone.
-        basis = np.linalg.qr(found, mode="complete")[0][:, draw + 1 :]
-    return found
+        basis = np.linalg.qr(directions, mode="complete")[0][:, draw + 1 :]
+    return directions
 
 
 def _frame(second_moment: Matrix, count: int, concentration: float, uniforms: Uniforms) -> Matrix:
@@ -235,8 +235,8 @@ def proposals(
     d, relative = rates.size, rates - np.sort(rates)[count - 1]
     rest, lead = np.maximum(relative, 0.0), np.maximum(-relative, 0.0)
     b = envelope(rest)
-    drawn = uniforms(batch, size * (d * count + 1)).reshape(size, d * count + 1)
-    normal = ndtri(drawn[:, 1:]).reshape(size, d, count) / np.sqrt(1.0 + 2.0 * rest / b)[:, None]
+    numbers = uniforms(batch, size * (d * count + 1)).reshape(size, d * count + 1)
+    normal = ndtri(numbers[:, 1:]).reshape(size, d, count) / np.sqrt(1.0 + 2.0 * rest / b)[:, None]
     left, _, right = np.linalg.svd(normal, full_matrices=False)
     frames = left @ right
     u = np.maximum(np.linalg.eigvalsh(np.einsum("nik,i,nil->nkl", frames, rest, frames)), 0.0)
@@ -244,7 +244,7 @@ def proposals(
     excess = np.sum(0.5 * d * np.log((1.0 + 2.0 * u / b) * (b / d)) - u + 0.5 * (d - b), axis=1)
     # tr V'TV <= tr T.
     excess += np.einsum("nik,i->n", frames**2, lead) - np.sum(lead)
-    return frames, np.log(drawn[:, 0]) < excess
+    return frames, np.log(numbers[:, 0]) < excess
 
 
 def envelope(rates: Vector) -> float:

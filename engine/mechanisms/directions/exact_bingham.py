@@ -173,8 +173,8 @@ def _rounded(bits: KeyBits, vector: Integers) -> Integers:
     length = math.isqrt(int(vector.dot(vector)))
     spare = _VECTOR_BITS - STEP_BITS
     parts = np.array([bits.bits(spare) for _ in range(vector.size)], dtype=object)
-    found: Integers = ((vector << _VECTOR_BITS) // length + parts) >> spare
-    return found
+    steps: Integers = ((vector << _VECTOR_BITS) // length + parts) >> spare
+    return steps
 
 
 def _shift(scaled: Matrix) -> tuple[float, Matrix]:

@@ -133,16 +133,16 @@ class DirectionsDesign:
         moment, concentration = integers(exact), Fraction(self.concentration)
         # The first basis is the identity, and need not be multiplied by: products take seconds where d is 256.
         basis, inner = identity(self.dimension, 1 << _BASIS_BITS), moment * (1 << (2 * _BASIS_BITS))
-        drawn, found = None, []
+        direction, directions = None, []
         for draw in range(self.count):
-            if drawn is not None:
+            if direction is not None:
                 # Of what was drawn only released whole numbers are used.
-                basis = basis.dot(complement(drawn, _BASIS_BITS)) >> _BASIS_BITS
+                basis = basis.dot(complement(direction, _BASIS_BITS)) >> _BASIS_BITS
                 certify(basis.T.dot(basis), 1 << (2 * _BASIS_BITS), _BASIS_SLACK_BITS)
                 inner = basis.T.dot(moment).dot(basis)
-            drawn = Sampler.of(inner, self.unit << (2 * _BASIS_BITS), concentration).draw(KeyBits(key, 0, draw))
-            found.append((basis.dot(drawn) + (1 << (_BASIS_BITS - 1))) >> _BASIS_BITS)
-        return np.stack(found, axis=1).astype(np.int64)
+            direction = Sampler.of(inner, self.unit << (2 * _BASIS_BITS), concentration).draw(KeyBits(key, 0, draw))
+            directions.append((basis.dot(direction) + (1 << (_BASIS_BITS - 1))) >> _BASIS_BITS)
+        return np.stack(directions, axis=1).astype(np.int64)
 
 
 @dataclass(frozen=True)

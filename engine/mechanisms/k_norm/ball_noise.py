@@ -138,11 +138,11 @@ class BallNoise:
             raise ValueError("noise by the length of an answer is of all its entries; give a symmetric one another law")
         down = range(rows[0] // self.rows, -(-rows[1] // self.rows))
         across = range(columns[0] // self.columns, -(-columns[1] // self.columns))
-        found = np.empty((len(down), self.rows, len(across), self.columns), dtype=np.int64)
+        blocks = np.empty((len(down), self.rows, len(across), self.columns), dtype=np.int64)
         for below in down:
             for beside in across:
-                found[below - down.start, :, beside - across.start] = self._answer(KeyBits(key, beside, below))
-        whole = found.reshape(len(down) * self.rows, len(across) * self.columns)
+                blocks[below - down.start, :, beside - across.start] = self._answer(KeyBits(key, beside, below))
+        whole = blocks.reshape(len(down) * self.rows, len(across) * self.columns)
         top, left = down.start * self.rows, across.start * self.columns
         return whole[rows[0] - top : rows[1] - top, columns[0] - left : columns[1] - left]
 

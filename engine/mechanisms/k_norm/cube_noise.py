@@ -148,17 +148,17 @@ class CubeNoise:
                 )
         first, end = columns[0] // self.entries, -(-columns[1] // self.entries)
         inner = slice(columns[0] - first * self.entries, columns[1] - first * self.entries)
-        found = np.empty((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
+        block = np.empty((rows[1] - rows[0], columns[1] - columns[0]), dtype=np.int64)
         for tile in range(rows[0] // TILE, -(-rows[1] // TILE)):
             start, stop = max(rows[0], tile * TILE), min(rows[1], (tile + 1) * TILE)
-            drawn = np.hstack([self._rows(key, tile, group, stop - tile * TILE) for group in range(first, end)])
-            found[start - rows[0] : stop - rows[0]] = drawn[start - tile * TILE :, inner]
-        return found
+            strip = np.hstack([self._rows(key, tile, group, stop - tile * TILE) for group in range(first, end)])
+            block[start - rows[0] : stop - rows[0]] = strip[start - tile * TILE :, inner]
+        return block
 
     def _rows(self, key: NoiseKey, tile: int, group: int, height: int) -> NDArray[np.int64]:
         """The first rows of a tile, shape (height, d)."""
-        found = np.empty((height, self.entries), dtype=np.int64)
-        left = np.arange(height)
+        points = np.empty((height, self.entries), dtype=np.int64)
+        pending = np.arange(height)
         for tries in range(_TRIES):
 
             def words(lane: int, count: int, tries: int = tries) -> Words:
@@ -167,15 +167,15 @@ class CubeNoise:
 
             radius = self._radii(words, height)
             pairs = words(_UNIFORM, 2 * height * self.entries).reshape(height, self.entries, 2)
-            sizes = np.broadcast_to(2 * radius[:, None] + np.uint64(1), found.shape)
-            drawn = (
+            sizes = np.broadcast_to(2 * radius[:, None] + np.uint64(1), points.shape)
+            candidates = (
                 scaled_down(pairs[:, :, 0], pairs[:, :, 1], sizes).astype(np.int64) - radius.astype(np.int64)[:, None]
             )
-            found[left] = drawn[left]
-            left = left[~self._accepted(words(_ACCEPT, 2 * height).reshape(height, 2)[left], radius[left])]
-            if left.size == 0:
+            points[pending] = candidates[pending]
+            pending = pending[~self._accepted(words(_ACCEPT, 2 * height).reshape(height, 2)[pending], radius[pending])]
+            if pending.size == 0:
                 break
-        return found
+        return points
 
     def _radii(self, words: _Lanes, height: int) -> Words:
         """Sums of d + 1 geometric variables, cut below 2**31, shape (height,)."""
@@ -193,10 +193,10 @@ class CubeNoise:
         # 1 - prod <= sum of (2 i - 1) / (2 m + 2 i) <= d^2 / (2 m + 2), and u < (h + 1) 2^64: sure where
         # (2^64 - 1 - h) (2 m + 2) >= 2^64 d^2. Dropping 32 bits of the first factor only makes that harder.
         beyond = (~pairs[:, 0] >> _HALF) * (2 * radius + np.uint64(2))
-        found: NDArray[np.bool_] = beyond >= np.uint64(self.entries**2 << 32)
-        for place in np.flatnonzero(~found):
-            found[place] = self._accepts((int(pairs[place, 0]) << 64) + int(pairs[place, 1]), int(radius[place]))
-        return found
+        acceptance: NDArray[np.bool_] = beyond >= np.uint64(self.entries**2 << 32)
+        for place in np.flatnonzero(~acceptance):
+            acceptance[place] = self._accepts((int(pairs[place, 0]) << 64) + int(pairs[place, 1]), int(radius[place]))
+        return acceptance
 
     def _accepts(self, bits: int, radius: int) -> bool:
         rivals, weight = 1, 1 << 128
@@ -227,5 +227,5 @@ def scaled_down(high: Words, low: Words, limit: Words) -> Words:
 
 def _top(word: Words, limit: Words) -> Words:
     """``floor(word limit / 2^64)``."""
-    found: Words = ((word >> _HALF) * limit + ((word & _LOW) * limit >> _HALF)) >> _HALF
-    return found
+    quotient: Words = ((word >> _HALF) * limit + ((word & _LOW) * limit >> _HALF)) >> _HALF
+    return quotient

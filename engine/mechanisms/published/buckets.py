@@ -231,8 +231,8 @@ class Buckets:
             row, column = np.divmod(bucket, self.numbers.shape[1])
             # The answers to a table that is even in this bucket and zero elsewhere.
             variance += (left[:, row] @ right[:, column].T / bucket.size) ** 2
-        found: Matrix = self.deviation * np.sqrt(variance)
-        return found
+        deviations: Matrix = self.deviation * np.sqrt(variance)
+        return deviations
 
 
 @dataclass(frozen=True)
@@ -273,8 +273,8 @@ class Dawa:
         try:
             partitioner, law = _partitioner(problem, first, float(epsilon - first))
             # What the first rate leaves, since rates are fractions of small denominators rounded down.
-            left = epsilon - partitioner.exact_loss(law.rate)
-            buckets = DiscreteLaplace.at_most(left / partitioner.records)
+            remainder = epsilon - partitioner.exact_loss(law.rate)
+            buckets = DiscreteLaplace.at_most(remainder / partitioner.records)
         except CalibrationError as error:
             raise CannotCalibrate(str(error)) from None
         draws = partitioner.levels * size * law.total_variation_per_draw + size * buckets.total_variation_per_draw

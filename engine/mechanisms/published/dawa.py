@@ -123,14 +123,14 @@ class Partitioner:
         """
         _check_counts(counts, self.cells)
         self.check_records(int(np.sum(counts)))
-        found = np.zeros((self.levels, self.cells), dtype=np.int64)
+        costs = np.zeros((self.levels, self.cells), dtype=np.int64)
         for level in range(self.levels):
             length = 2**level
             starts = self.cells - length + 1
             # sum |L x - S| is twice the sum of its positive parts; the deviation is that over L.
-            found[level, :starts] = 2 * self.unit * _positive_parts(counts, length) // length
-            found[level, :starts] += self.penalty
-        return found
+            costs[level, :starts] = 2 * self.unit * _positive_parts(counts, length) // length
+            costs[level, :starts] += self.penalty
+        return costs
 
     def gain(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
         """Largest gain of a partition against another between two neighbours, in units; ``2 D c`` at most."""
@@ -138,8 +138,8 @@ class Partitioner:
         # A bucket far from every changed cell costs the same in both, and single cells always do.
         for begin, end in _near(np.flatnonzero(first != second), self):
             near = replace(self, cells=end - begin)
-            moved = near.costs(first[begin:end]) - near.costs(second[begin:end])
-            gain += _least(moved) + _least(-moved)
+            difference = near.costs(first[begin:end]) - near.costs(second[begin:end])
+            gain += _least(difference) + _least(-difference)
         return gain
 
     def partition(self, counts: NDArray[np.int64], draw: Draw) -> NDArray[np.int64]:
@@ -186,13 +186,13 @@ def least_cost_partition(costs: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _near(changed: NDArray[np.intp], partitioner: Partitioner) -> list[tuple[int, int]]:
     """Stretches of cells that a bucket with a changed cell can reach, apart from each other."""
-    found: list[tuple[int, int]] = []
+    stretches: list[tuple[int, int]] = []
     for cell in changed.tolist():
         begin, end = max(0, cell - partitioner.longest + 1), min(partitioner.cells, cell + partitioner.longest)
-        if found and begin < found[-1][1]:
-            begin = found.pop()[0]
-        found.append((begin, end))
-    return found
+        if stretches and begin < stretches[-1][1]:
+            begin = stretches.pop()[0]
+        stretches.append((begin, end))
+    return stretches
 
 
 def _least(moved: NDArray[np.int64]) -> int:
@@ -234,20 +234,20 @@ def _curve(m: int, n: int, side: int) -> NDArray[np.int64]:
         row, column = np.where(down == 0, column, row), np.where(down == 0, row, column)
         row, column, rest, size = row + size * right, column + size * down, rest // 4, size * 2
     inside = (row < m) & (column < n)
-    found: NDArray[np.int64] = (row * n + column)[inside]
-    return found
+    curve: NDArray[np.int64] = (row * n + column)[inside]
+    return curve
 
 
 def _positive_parts(counts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     """``sum_j max(L x_j - S, 0)`` of each window of L cells, exact in int64."""
     windows = np.lib.stride_tricks.sliding_window_view(counts, length)
-    found = np.empty(windows.shape[0], dtype=np.int64)
+    sums = np.empty(windows.shape[0], dtype=np.int64)
     rows = max(1, _WINDOW_ENTRIES // length)
-    for first in range(0, found.size, rows):
+    for first in range(0, sums.size, rows):
         block = windows[first : first + rows]
         above = length * block - block.sum(axis=1, keepdims=True)
-        np.sum(np.maximum(above, 0), axis=1, out=found[first : first + rows])
-    return found
+        np.sum(np.maximum(above, 0), axis=1, out=sums[first : first + rows])
+    return sums
 
 
 def _check_counts(counts: NDArray[np.int64], cells: int) -> None:

@@ -113,12 +113,12 @@ class Tree:
         """Exact sums of all blocks, level by level, int64, shape ``shape``; zeros fill up the last row of a level."""
         if counts.shape != self.cells or counts.dtype != np.int64:
             raise CalibrationError(f"counts must be int64 of shape {self.cells}; build the tree for this table")
-        found = np.zeros(self.shape, dtype=np.int64)
+        answers = np.zeros(self.shape, dtype=np.int64)
         sums = counts
         for level, rows in enumerate(self.level_rows):
             sums = self._parents(sums) if level else sums
-            found[rows].reshape(-1)[: sums.size] = sums.ravel()
-        return found
+            answers[rows].reshape(-1)[: sums.size] = sums.ravel()
+        return answers
 
     def estimate(self, answers: Matrix, deviations: Vector) -> Matrix:
         """See :class:`.strategy.Strategy`: two passes over the tree."""
@@ -130,11 +130,11 @@ class Tree:
                 # Two independent unbiased values: weights by inverse variance.
                 sums = sums + (below / (below + variance)) * (self._level(answers, level) - sums)
             best.append(sums)
-        found = best.pop()
+        counts = best.pop()
         for level in range(self.levels - 1, -1, -1):
-            missing = (found - self._parents(best[level])) / passes[level + 1][1]
-            found = best[level] + passes[level][2] * self._children(missing, level)
-        return found
+            missing = (counts - self._parents(best[level])) / passes[level + 1][1]
+            counts = best[level] + passes[level][2] * self._children(missing, level)
+        return counts
 
     def cell_deviations(self, deviations: Vector) -> Matrix:
         """See :class:`.strategy.Strategy`."""
@@ -210,29 +210,29 @@ class Tree:
         """Variances by level up to the whole: of its noise, of the sum of the children, and of the best from below."""
         variance = float(deviations[0]) ** 2
         none: Matrix = np.zeros(self.cells)
-        found: list[tuple[float, Matrix, Matrix]] = [(variance, none, none + variance)]
+        passes: list[tuple[float, Matrix, Matrix]] = [(variance, none, none + variance)]
         for level in range(1, self.levels + 1):
-            below = self._parents(found[-1][2])
+            below = self._parents(passes[-1][2])
             if level == self.levels:
-                found.append((np.inf, below, below))
+                passes.append((np.inf, below, below))
                 break
             variance = float(deviations[self.level_rows[level].start]) ** 2
-            found.append((variance, below, 1.0 / (1.0 / variance + 1.0 / below)))
-        return found
+            passes.append((variance, below, 1.0 / (1.0 / variance + 1.0 / below)))
+        return passes
 
     def _terms(self, deviations: Vector) -> list[tuple[int, Matrix, Matrix]]:
         """Terms of the covariance: level, weight of each block, and the shares a_v of all cells in their blocks."""
-        passes, shares, found = self._upward(deviations), np.ones(self.cells), []
+        passes, shares, terms = self._upward(deviations), np.ones(self.cells), []
         for level in range(1, self.levels):
             variance, below, _ = passes[level]
             shares = shares * self._to_cells(passes[level - 1][2] / self._children(below, level - 1), level - 1)
-            found.append((level, below**2 / (variance + below), shares))
-        return found
+            terms.append((level, below**2 / (variance + below), shares))
+        return terms
 
     def _parents(self, values: Numbers) -> Numbers:
         starts = [np.arange(0, size, self.branching) for size in values.shape]
-        found: Numbers = np.add.reduceat(np.add.reduceat(values, starts[0], axis=0), starts[1], axis=1)
-        return found
+        sums: Numbers = np.add.reduceat(np.add.reduceat(values, starts[0], axis=0), starts[1], axis=1)
+        return sums
 
     def _children(self, values: Matrix, level: int) -> Matrix:
         """Values of the blocks of the next level, repeated over their parts at this level."""

@@ -52,16 +52,16 @@ class Allocation:
         CalibrationError
             The values do not fit.
         """
-        given = np.asarray(self.values, dtype=np.float64)
+        values = np.asarray(self.values, dtype=np.float64)
         if self.kind == "uniform":
             return mvg_allocation.uniform_allocation(features)
-        if given.size != features:
-            raise NotApplicable(f"the allocation names {given.size} features of {features}; name each of them")
+        if values.size != features:
+            raise NotApplicable(f"the allocation names {values.size} features of {features}; name each of them")
         if self.kind == "binary":
-            return mvg_allocation.binary_allocation(given > 0, self.share)
+            return mvg_allocation.binary_allocation(values > 0, self.share)
         if self.kind == "shares":
-            return given / np.sum(given)
-        precisions = mvg_allocation.exact_box_max_pnr(given, np.ones(features), squared_mu).precisions
+            return values / np.sum(values)
+        precisions = mvg_allocation.exact_box_max_pnr(values, np.ones(features), squared_mu).precisions
         return precisions / np.sum(precisions)
 
     def parameters(self) -> dict[str, Any]:

@@ -46,16 +46,16 @@ def best_tree(
     -------
     The tree, and a spread for each level, the least of them one.
     """
-    found, least = None, np.inf
+    best, least = None, np.inf
     for b in [branching] if branching is not None else branchings(max(cells)):
         tree = Tree(cells, b)
         traces = level_traces(tree, workload)
         spreads, error = _descend(tree, traces, gaussian)
         if error < least * _BETTER:
-            found, least = (tree, spreads), error
-    if found is None:
+            best, least = (tree, spreads), error
+    if best is None:
         raise CalibrationError(f"the workload over {cells} has no finite error; weigh its parts more evenly")
-    return found
+    return best
 
 
 def branchings(cells: int) -> list[int]:
@@ -99,9 +99,9 @@ def _descend(tree: Tree, traces: Vector, gaussian: bool) -> tuple[Vector, float]
             if abs(best[level] + change) <= _FURTHEST
         ]
         errors = [error(exponents) for exponents in tried]
-        found = min(range(len(tried)), key=errors.__getitem__)
-        if errors[found] < least * _BETTER:
-            best, least = tried[found], errors[found]
+        place = min(range(len(tried)), key=errors.__getitem__)
+        if errors[place] < least * _BETTER:
+            best, least = tried[place], errors[place]
         else:
             step //= 2
     return _spreads(exponent - min(best) for exponent in best), least

@@ -91,12 +91,12 @@ SOURCE = inspect.getsource(compiled_levels._added_up)
 @pytest.mark.parametrize(
     ("right", "wrong", "level"),
     [
-        ("while even[at] < known:", "while even[at] <= known:", 1),
-        ("while even[at] < known:", "while even[at] < known - sign:", 0),
+        ("while even[at] < magnitude:", "while even[at] <= magnitude:", 1),
+        ("while even[at] < magnitude:", "while even[at] < magnitude - sign:", 0),
         ("word = first[2 * i + 1]", "word = first[2 * i]", 0),
         ("negative = -np.int64(word & sign)", "negative = np.int64(0)", 2),
-        ("tied |= even[at] == known", "tied |= False", 1),
-        ("tied |= even[at] == known", "tied = even[at] == known", 2),
+        ("tied |= even[at] == magnitude", "tied |= False", 1),
+        ("tied |= even[at] == magnitude", "tied = even[at] == magnitude", 2),
     ],
 )
 def test_a_kernel_with_one_wrong_step_is_refused(right, wrong, level):
