@@ -138,20 +138,20 @@ def _verdict(
     subject: Subject, events: Sequence[Event], seen: Sequence[EventCounts], aim: Aim, confidence: float, trials: int
 ) -> Verdict:
     epsilon, delta = claimed(subject.claim)
-    found = [epsilon_lower(counts, delta, aim.error) for counts in seen]
-    best = max(range(len(events)), key=found.__getitem__)
+    epsilons = [epsilon_lower(counts, delta, aim.error) for counts in seen]
+    best = max(range(len(events)), key=epsilons.__getitem__)
     exact = subject.delta(epsilon)
     return Verdict(
         subject=subject.name,
         claimed_epsilon=epsilon,
         claimed_delta=delta,
-        epsilon=found[best],
+        epsilon=epsilons[best],
         delta=max(delta_lower(counts, epsilon, aim.error) for counts in seen),
         confidence=confidence,
         event=events[best].description,
         trials=trials,
         # epsilon >= the bound holds for the true epsilon; a claim below it is false. So is one below the exact delta.
-        flagged=found[best] > epsilon or exceeds(exact, delta),
+        flagged=epsilons[best] > epsilon or exceeds(exact, delta),
         exact_delta=exact,
     )
 

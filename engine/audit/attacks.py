@@ -66,8 +66,8 @@ def likelihood_ratio(subject: Subject, first: Array, second: Array) -> list[Scor
     """The exact ratio, where the subject states it."""
 
     def score(outputs: Array) -> Array:
-        found = subject.log_ratio(outputs)
-        return np.zeros(outputs.shape[0]) if found is None else found
+        ratio = subject.log_ratio(outputs)
+        return np.zeros(outputs.shape[0]) if ratio is None else ratio
 
     return [] if subject.log_ratio(first[:1]) is None else [Score("log-likelihood ratio", score)]
 

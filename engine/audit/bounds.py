@@ -156,8 +156,8 @@ def probability_lower(successes: ArrayLike, trials: int, error: float) -> Array:
     """
     k = np.asarray(successes, dtype=np.float64)
     # P(Bin(n, p) >= k) = I_p(k, n - k + 1), which equals the error at the bound.
-    found = betaincinv(np.maximum(k, 1.0), trials - np.maximum(k, 1.0) + 1.0, error) * (1.0 - _OUTWARD)
-    return np.asarray(np.where(k >= 1.0, found, 0.0), dtype=np.float64)
+    bound = betaincinv(np.maximum(k, 1.0), trials - np.maximum(k, 1.0) + 1.0, error) * (1.0 - _OUTWARD)
+    return np.asarray(np.where(k >= 1.0, bound, 0.0), dtype=np.float64)
 
 
 def probability_upper(successes: ArrayLike, trials: int, error: float) -> Array:
@@ -168,8 +168,8 @@ def probability_upper(successes: ArrayLike, trials: int, error: float) -> Array:
     k = np.asarray(successes, dtype=np.float64)
     rest = np.maximum(trials - k, 1.0)
     # P(Bin(n, p) <= k) = 1 - I_p(k + 1, n - k), which equals the error at the bound.
-    found = np.minimum(betainccinv(k + 1.0, rest, error) * (1.0 + _OUTWARD), 1.0)
-    return np.asarray(np.where(k <= trials - 1.0, found, 1.0), dtype=np.float64)
+    bound = np.minimum(betainccinv(k + 1.0, rest, error) * (1.0 + _OUTWARD), 1.0)
+    return np.asarray(np.where(k <= trials - 1.0, bound, 1.0), dtype=np.float64)
 
 
 def epsilons(first: ArrayLike, second: ArrayLike, trials: int, delta: float, error: float) -> Array:
@@ -208,8 +208,8 @@ def _probabilities(first: ArrayLike, second: ArrayLike, trials: int, error: floa
 def _epsilons(p: Array, q: Array, delta: float) -> Array:
     # epsilon >= ln((p - delta) / q) for every private mechanism; below 0 nothing is refuted.
     with np.errstate(divide="ignore"):
-        found = np.log(np.maximum(p - delta, 0.0)) - np.log(q)
-    return np.asarray(np.maximum(found * (1.0 - 1e-12), 0.0), dtype=np.float64)
+        epsilons = np.log(np.maximum(p - delta, 0.0)) - np.log(q)
+    return np.asarray(np.maximum(epsilons * (1.0 - 1e-12), 0.0), dtype=np.float64)
 
 
 def _deltas(p: Array, q: Array, epsilon: float) -> Array:

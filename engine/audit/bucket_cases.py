@@ -108,13 +108,13 @@ def bucket_lengths(costs: NDArray[np.int64]) -> NDArray[np.int64]:
             # Only what is strictly better replaces a shorter last bucket.
             better = (cost < best[end]) if level else np.ones(trials, dtype=bool)
             best[end, better], last[end, better] = cost[better], 2**level
-    found, trial, border = np.zeros((trials, cells), dtype=np.int64), np.arange(trials), np.full(trials, cells)
+    lengths, trial, border = np.zeros((trials, cells), dtype=np.int64), np.arange(trials), np.full(trials, cells)
     while trial.size:
         length = last[border, trial]
         border = border - length
-        found[trial, border] = length
+        lengths[trial, border] = length
         trial, border = trial[border > 0], border[border > 0]
-    return found
+    return lengths
 
 
 def bucket_cases(guarantee: ApproxDP, mutant: str | None = None) -> list[Subject]:
@@ -127,12 +127,12 @@ def bucket_cases(guarantee: ApproxDP, mutant: str | None = None) -> list[Subject
     """
     if mutant not in (None, *_MUTANTS):
         raise CalibrationError(f"the mutants of dawa are {', '.join(_MUTANTS)}, not {mutant}; choose one of them")
-    found: list[Subject] = []
+    subjects: list[Subject] = []
     for relation in Neighbours:
         design = Dawa(_SHARE).design(Counts((1, _CELLS), relation, _ROWS), guarantee)
-        claim, drawn = PureDP(design.loss.epsilon), design
+        claim, actual = PureDP(design.loss.epsilon), design
         if mutant == "half-scale":
-            drawn = _with_noise(design, 0.5)
+            actual = _with_noise(design, 0.5)
         second = np.full(_CELLS, 2, dtype=np.int64)
         if relation is Neighbours.REPLACE_ONE:
             second[[0, -1]] = _MANY
@@ -142,12 +142,12 @@ def bucket_cases(guarantee: ApproxDP, mutant: str | None = None) -> list[Subject
             first[-1] -= 1
         shared = mutant == "reseeded"
         label = f"counts, {relation.value}"
-        trials = BucketTrials(f"{label}: both steps", claim, drawn, (first, second), shared)
-        found.append(trials)
+        trials = BucketTrials(f"{label}: both steps", claim, actual, (first, second), shared)
+        subjects.append(trials)
         if not shared:
             name = f"{label}: counts to release"
-            found.append(BlackBox(name, claim, _Program(drawn), (first, second), model=trials.with_noise))
-    return found
+            subjects.append(BlackBox(name, claim, _Program(actual), (first, second), model=trials.with_noise))
+    return subjects
 
 
 def _with_noise(design: BucketsDesign, factor: float) -> BucketsDesign:

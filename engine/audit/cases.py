@@ -100,11 +100,11 @@ def cases_of(declaration: MechanismDeclaration, guarantee: ApproxDP, mutant: str
     """
     if declaration.audit_cases:
         module, _, function = declaration.audit_cases.partition(":")
-        found: list[Subject] = getattr(import_module(module), function)(guarantee, mutant)
-        return found
-    known = (*MUTANTS, *mutants_of_training(declaration))
-    if mutant is not None and mutant not in known:
-        raise CalibrationError(f"mutant {mutant[:60]!r} cannot be audited; mutants are {', '.join(known)}")
+        subjects: list[Subject] = getattr(import_module(module), function)(guarantee, mutant)
+        return subjects
+    names = (*MUTANTS, *mutants_of_training(declaration))
+    if mutant is not None and mutant not in names:
+        raise CalibrationError(f"mutant {mutant[:60]!r} cannot be audited; mutants are {', '.join(names)}")
     if not declaration.audited:
         raise CalibrationError(f"{declaration.name!r} declares nothing to audit; declare audited or audit_cases")
     trained = training_cases(declaration, guarantee, mutant)
@@ -113,7 +113,7 @@ def cases_of(declaration: MechanismDeclaration, guarantee: ApproxDP, mutant: str
 
 def _additive_cases(declaration: MechanismDeclaration, guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
     """Independent additive noise on every problem that is answered, and the whole path to a release."""
-    found, refusal = list[Subject](), f"{declaration.name!r} answers none of the problems; audit another mechanism"
+    subjects, refusal = list[Subject](), f"{declaration.name!r} answers none of the problems; audit another mechanism"
     first, directed = declaration.audited[0], declaration.audited_along_directions
     for mechanism, case in _attacked(declaration):
         try:
@@ -125,11 +125,11 @@ def _additive_cases(declaration: MechanismDeclaration, guarantee: ApproxDP, muta
             continue
         if design.strategy is None and _sums_of_cells(case.problem):
             continue  # as these change nothing for noise on the cells themselves
-        found += _additive(case, design, guarantee, mutant)
-    if not found:
+        subjects += _additive(case, design, guarantee, mutant)
+    if not subjects:
         raise CalibrationError(refusal)
     paths = paths_of_moments(first, guarantee, mutant) or paths_of_counts(first, guarantee, mutant)
-    return found + paths + ([] if directed is None else path_along_directions(directed, guarantee, mutant))
+    return subjects + paths + ([] if directed is None else path_along_directions(directed, guarantee, mutant))
 
 
 def _attacked(declaration: MechanismDeclaration) -> Iterator[tuple[Mechanism, SmallCase]]:
@@ -162,13 +162,13 @@ def _additive(case: SmallCase, design: NoiseDesign, guarantee: ApproxDP, mutant:
     law = laws.gaussian if gaussian else laws.laplace
     label = f"{case.problem.query}{_place(case)}, {case.problem.neighbours.value}"
     simulated = replace(law(difference, sizes, charged(design, guarantee)), name=f"{label}: likelihood ratio")
-    drawn = laws.grid_noise(design.grid, difference, visible_claim(design.loss))
-    found = [simulated]
+    secure = laws.grid_noise(design.grid, difference, visible_claim(design.loss))
+    subjects = [simulated]
     if design.spread.diagonal is None:  # whose noise on a diagonal is that of whole releases: see the paths
-        found.append(replace(drawn, name=f"{label}: secure sampler"))
+        subjects.append(replace(secure, name=f"{label}: secure sampler"))
     if 0.0 < design.mu < _FAINT:
-        found.append(_repeated(label, difference, sizes, design.mu))
-    return [_mutated(subject, mutant) for subject in found]
+        subjects.append(_repeated(label, difference, sizes, design.mu))
+    return [_mutated(subject, mutant) for subject in subjects]
 
 
 def _place(case: SmallCase) -> str:
@@ -227,5 +227,5 @@ def rank_one_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
 
 def _rank_one(label: str, entries: int, epsilon: float, delta: float) -> Subject:
     noise = r1smg.published(entries, epsilon, delta, 1.0)
-    found = laws.rank_one(entries, noise.variance, 1.0, ApproxDP(epsilon, delta))
-    return replace(found, name=f"r1smg as published, {label}")
+    subject = laws.rank_one(entries, noise.variance, 1.0, ApproxDP(epsilon, delta))
+    return replace(subject, name=f"r1smg as published, {label}")

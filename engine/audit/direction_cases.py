@@ -91,7 +91,7 @@ def direction_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
     """
     if mutant not in (None, "half-scale", "unclipped"):
         raise CalibrationError(f"mutant {mutant!r} means nothing for drawn directions; take half-scale or unclipped")
-    found: list[Subject] = []
+    subjects: list[Subject] = []
     for relation in Neighbours:
         problem = PrincipalDirections(Body.BALL, np.ones(2), relation, _K, 1000, False, 1)
         design = Exponential().design(problem, guarantee)
@@ -102,11 +102,11 @@ def direction_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
         label = f"principal-directions, {relation.value}"
         first, second = (moment.astype(np.float64) / _K**2 for moment in moments)
         law = DirectionLaw(f"{label}: likelihood ratio", claim, (first, second), design.concentration)
-        found += [
+        subjects += [
             law,
             BlackBox(f"{label}: second moment to release", claim, _Program(design), moments, model=law.with_noise),
         ]
-    return found
+    return subjects
 
 
 def frame_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
@@ -119,13 +119,13 @@ def frame_cases(guarantee: ApproxDP, mutant: str | None) -> list[Subject]:
     """
     if mutant not in (None, "half-scale"):
         raise CalibrationError(f"mutant {mutant!r} means nothing for a law of directions; take half-scale")
-    found: list[Subject] = []
+    subjects: list[Subject] = []
     for relation in Neighbours:
         concentration = published_concentration(guarantee.epsilon) * (2.0 if mutant else 1.0)
         first, second = (moment.astype(np.float64) / _K**2 for moment in _moments(relation, concentration, 1))
         name = f"ppca as published, {relation.value}: likelihood ratio"
-        found.append(DirectionLaw(name, PureDP(guarantee.epsilon), (first, second), concentration))
-    return found
+        subjects.append(DirectionLaw(name, PureDP(guarantee.epsilon), (first, second), concentration))
+    return subjects
 
 
 def _moments(relation: Neighbours, concentration: float, beyond: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -49,14 +49,14 @@ def k_norm_cases(guarantee: ApproxDP, mutant: str | None = None) -> list[Subject
     """
     if mutant not in (None, *_MUTANTS):
         raise CalibrationError(f"the mutants of k-norm are {', '.join(_MUTANTS)}, not {mutant}; choose one of them")
-    found: list[Subject] = []
+    subjects: list[Subject] = []
     for label, problem, pair in _problems(mutant == "unclipped"):
         design = KNorm().design(problem, guarantee)
         claim = PureDP(design.loss.epsilon)
         if mutant == "half-scale":
             design = mutants.half_steps(design)
-        found += _subjects(label, design, claim, pair, mutant == "reseeded")
-    return found
+        subjects += _subjects(label, design, claim, pair, mutant == "reseeded")
+    return subjects
 
 
 def _problems(unclipped: bool) -> list[tuple[str, Problem, Pair]]:
@@ -83,11 +83,11 @@ def _subjects(label: str, design: NoiseDesign, claim: Claim, pair: Pair, shared:
     first, second = (_rounded(design, exact) for exact in pair)
     answers = first.ravel(), second.ravel()
     law = k_norm(answers, design, claim)
-    found = [replace(law, name=f"{label}: likelihood ratio")]
+    subjects = [replace(law, name=f"{label}: likelihood ratio")]
     if isinstance(design.grid, CubeNoise):
-        found.append(replace(law, name=f"{label}: secure sampler", grid=0.0, noise=partial(_in_bulk, design)))
+        subjects.append(replace(law, name=f"{label}: secure sampler", grid=0.0, noise=partial(_in_bulk, design)))
     if shared:  # one number for all entries
-        return [mutants.reseeded(subject, 1) for subject in found]
+        return [mutants.reseeded(subject, 1) for subject in subjects]
     program = BlackBox(
         name=f"{label}: integers to release",
         claim=claim,
@@ -96,7 +96,7 @@ def _subjects(label: str, design: NoiseDesign, claim: Claim, pair: Pair, shared:
         answers=answers,
         model=law.with_noise,
     )
-    return [*found, program]
+    return [*subjects, program]
 
 
 def _rounded(design: NoiseDesign, exact: NDArray[np.int64]) -> Array:
@@ -147,5 +147,5 @@ def _in_bulk(design: NoiseDesign, trials: int, rng: Generator) -> Array:
     """Noise of a given number of releases from the secure sampler under one key, shape (trials, M)."""
     rows, columns = design.shape
     beside = TILE // columns
-    drawn = design.grid.draw(NoiseKey(rng.bytes(32)), (0, -(-trials * rows // beside)), (0, beside * columns), False)
-    return drawn.reshape(-1, rows * columns)[:trials].astype(np.float64)
+    noise = design.grid.draw(NoiseKey(rng.bytes(32)), (0, -(-trials * rows // beside)), (0, beside * columns), False)
+    return noise.reshape(-1, rows * columns)[:trials].astype(np.float64)

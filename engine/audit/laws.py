@@ -142,8 +142,8 @@ def grid_noise(law: Law, difference: ArrayLike, claim: Claim) -> Additive:
 
     def noise(trials: int, rng: Generator) -> Array:
         rows = -(-trials * d.size // width)
-        drawn = law.draw(NoiseKey(rng.bytes(32)), (0, rows), (0, width), False)
-        return drawn.reshape(-1, d.size)[:trials].astype(np.float64)
+        steps = law.draw(NoiseKey(rng.bytes(32)), (0, rows), (0, width), False)
+        return steps.reshape(-1, d.size)[:trials].astype(np.float64)
 
     scale = law.privacy_scale
     # The law of the Gaussian grid is a discrete Gaussian to within 2^-90, which no audit can see.
@@ -185,8 +185,8 @@ def integer_noise(law: Law, answers: tuple[Array, Array], claim: Claim, factor: 
         return np.asarray(pair[0] - pair[1], dtype=np.float64)
 
     def noise(trials: int, rng: Generator) -> Array:
-        drawn = integers(trials, rng)
-        return drawn if whole else np.asarray(drawn + rng.uniform(-0.5, 0.5, drawn.shape))
+        steps = integers(trials, rng)
+        return steps if whole else np.asarray(steps + rng.uniform(-0.5, 0.5, steps.shape))
 
     scale, power = (size, 2) if gaussian else (law.privacy_scale * factor, 1)
     return Additive(

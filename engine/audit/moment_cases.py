@@ -50,8 +50,8 @@ class ChiSquare:
 
     def sample(self, which: int, trials: int, rng: Generator) -> Array:
         """Independent outputs, shape (trials, 1)."""
-        drawn = rng.chisquare(self.degrees, (trials, 1))
-        return drawn if which else self.shift + self.factor * drawn
+        draws = rng.chisquare(self.degrees, (trials, 1))
+        return draws if which else self.shift + self.factor * draws
 
     def log_ratio(self, outputs: Array) -> Array:
         """Exact, shape (trials,); infinite where an output is impossible on one side."""

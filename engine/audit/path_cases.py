@@ -111,14 +111,14 @@ def paths_of_counts(mechanism: Mechanism, guarantee: ApproxDP, mutant: str | Non
         (Histograms(columns.sizes, ADD, rows), columns),
         (Marginals(TABLES, ADD, rows), tables),
     )
-    found: list[Subject] = []
+    subjects: list[Subject] = []
     for problem, query in problems:
         try:
             design = mechanism.design(problem, guarantee)
         except NotApplicable:
             continue
-        found.append(_count_path(f"{problem.query}, add-remove", design, query, mutant))
-    return found
+        subjects.append(_count_path(f"{problem.query}, add-remove", design, query, mutant))
+    return subjects
 
 
 def _count_path(label: str, design: NoiseDesign, query: mutants.CellsQuery, mutant: str | None) -> Subject:

@@ -72,8 +72,8 @@ class Power:
     @property
     def words(self) -> str:
         """The power in one sentence."""
-        seen = [f"{factor:g} times too small ({how})" for how, factor in self._found if factor < inf]
-        return f"noise {', or '.join(seen)}" if seen else "nothing"
+        parts = [f"{factor:g} times too small ({how})" for how, factor in self._found if factor < inf]
+        return f"noise {', or '.join(parts)}" if parts else "nothing"
 
     @property
     def _found(self) -> tuple[tuple[str, float], ...]:
@@ -107,10 +107,10 @@ def _least(flagged: Callable[[float], bool]) -> float:
 
     Further up it may not: drawn directions with far too little noise are the same on both data sets.
     """
-    found = next((factor for factor in _COARSE if flagged(factor)), None)
-    if found is None:
+    coarse = next((factor for factor in _COARSE if flagged(factor)), None)
+    if coarse is None:
         return inf
-    low, high = 0, FACTORS.index(found)
+    low, high = 0, FACTORS.index(coarse)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if flagged(FACTORS[middle]) else (middle + 1, high)
@@ -133,8 +133,8 @@ def _flagged(subject: Subject, factor: float, trials: int, rng: Generator, confi
     # A white box is attacked as one, and a model of a black box as the black box is.
     attacks = usual(subject, outputs[0])
     events, aim = fitted(wrong, (outputs[0], outputs[1]), attacks, half, allowed_error(confidence))
-    seen = counted(wrong, events, min(half, most), rng)
-    return _would_flag(seen, aim, MISSED / (4.0 * len(events)))
+    counts = counted(wrong, events, min(half, most), rng)
+    return _would_flag(counts, aim, MISSED / (4.0 * len(events)))
 
 
 def _would_flag(seen: Sequence[EventCounts], aim: Aim, error: float) -> bool:

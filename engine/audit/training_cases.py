@@ -191,18 +191,18 @@ def _released(
     steps = design.shape[0]
     trained = Trained(Descent(Rule.SGD, Schedule.CONSTANT, _RATE, steps, 0.0, 0.0), {"last": np.zeros((1, _WIDTH))})
     away = None if key is None else design.taken_by_step(key)
-    found = []
+    answers = []
     for step in range(steps):
         model = replace(query.model, last=Model.at(Output.LOGISTIC, Activation.TANH, trained.weights).last)
         sums = _exact(records, replace(query, model=model), step, batches, mutant)
         row = 0 if mutant == "reseeded" else step
         block = ((row, row + 1), (0, _WIDTH))
-        drawn = np.zeros_like(sums) if key is None else design.grid.draw(key, *block, False)
-        taken = np.zeros_like(sums) if away is None else away()
-        found.append(design.rounded(sums, block) + drawn - taken)
-        gradient = found[-1] * design.steps(*block) / design.shifted_unit * float(query.units[0])
+        noise = np.zeros_like(sums) if key is None else design.grid.draw(key, *block, False)
+        earlier = np.zeros_like(sums) if away is None else away()
+        answers.append(design.rounded(sums, block) + noise - earlier)
+        gradient = answers[-1] * design.steps(*block) / design.shifted_unit * float(query.units[0])
         trained.follow({"last": gradient / len(records)})
-    return design.apart(np.concatenate(found)).ravel().astype(np.float64)
+    return design.apart(np.concatenate(answers)).ravel().astype(np.float64)
 
 
 def _exact(

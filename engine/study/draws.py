@@ -56,8 +56,8 @@ def wishart_noise(key: NoiseKey, degrees: int, scale: float, rows: Span, columns
         cross += left[0].T @ right[1] + left[1].T @ right[0]
         low += left[1].T @ right[1]
     total = (high * 2.0 ** (2 * _LIMB_BITS) + low) + cross * 2.0**_LIMB_BITS
-    found: Matrix = total * (scale / GRID_TWO_LEVEL.variance)
-    return found
+    noise: Matrix = total * (scale / GRID_TWO_LEVEL.variance)
+    return noise
 
 
 def sketch(key: NoiseKey, records: Matrix, first: int, rows: Span, radius: float) -> tuple[Matrix, Matrix]:
@@ -115,8 +115,8 @@ def quantised(records: Matrix, radius: float) -> Matrix:
     for column in records.T:  # one by one: a row's length must not depend on the block that it comes in
         squares += column**2
     factor = 2.0**_RECORD_BITS / np.maximum(np.sqrt(squares), radius)
-    found: Matrix = np.trunc(records * factor[:, None])
-    return found
+    integers: Matrix = np.trunc(records * factor[:, None])
+    return integers
 
 
 def _factor(key: NoiseKey, rows: Span, columns: Span, stream: int) -> NDArray[np.int64]:

@@ -142,8 +142,8 @@ def accuracy(records: PublicRecords, asked: TrainingAsked, noise: StudiedNoise, 
     onehot = np.eye(records.classes)[records.labels]
     weights = np.zeros((records.classes, features.shape[1]))
     for _ in range(asked.steps):
-        taken = np.flatnonzero(rng.random(len(features)) < asked.rate)
-        total = _clipped(weights, features[taken], onehot[taken], asked.clip)
+        batch = np.flatnonzero(rng.random(len(features)) < asked.rate)
+        total = _clipped(weights, features[batch], onehot[batch], asked.clip)
         total += _drawn(total.shape, size, noise, rng)
         weights -= asked.length * total / (asked.rate * len(features))
     scores = np.column_stack([np.ones(len(records.truth)), records.tested]) @ weights.T
@@ -152,9 +152,9 @@ def accuracy(records: PublicRecords, asked: TrainingAsked, noise: StudiedNoise, 
 
 def _noisy_features(features: Array, asked: TrainingAsked, rng: Generator) -> Array:
     """As type II has it: values of tanh, so that replacing a record moves them by at most ``2 sqrt(d)``."""
-    seen, claim = np.tanh(features), asked.divided
+    values, claim = np.tanh(features), asked.divided
     size = required_product(2.0 * math.sqrt(features.shape[1]), claim.epsilon, claim.delta, 1)
-    return np.asarray(seen + size * rng.standard_normal(seen.shape))
+    return np.asarray(values + size * rng.standard_normal(values.shape))
 
 
 def _size(records: PublicRecords, asked: TrainingAsked, noise: StudiedNoise) -> float:
@@ -172,10 +172,10 @@ def _size(records: PublicRecords, asked: TrainingAsked, noise: StudiedNoise) -> 
 def _drawn(shape: tuple[int, int], size: float, noise: StudiedNoise, rng: Generator) -> Array:
     if size == 0.0:
         return np.zeros(shape)
-    drawn = rng.standard_normal(shape)
+    sample = rng.standard_normal(shape)
     if noise is StudiedNoise.R1SMG:
-        return np.asarray(drawn * (size * rng.standard_normal() / np.linalg.norm(drawn)))
-    return np.asarray(drawn * size)
+        return np.asarray(sample * (size * rng.standard_normal() / np.linalg.norm(sample)))
+    return np.asarray(sample * size)
 
 
 def _clipped(weights: Array, features: Array, onehot: Array, clip: float) -> Array:

@@ -87,8 +87,8 @@ def _edges(m: int, s: float, epsilon: float, turns: list[float], log_least: floa
     around = [turn + side * _layer(m, s, turn) for turn in turns for side in (-1.0, 1.0)]
     steps = np.arange(first, last, 2.0)
     edges = np.unique(np.concatenate([*around, steps, inner, [last]]))
-    kept: Array = edges[(edges >= first) & (edges <= last)]
-    return kept
+    borders: Array = edges[(edges >= first) & (edges <= last)]
+    return borders
 
 
 def _layer(m: int, s: float, x: float) -> Array:
@@ -132,8 +132,8 @@ def _integral(m: int, s: float, epsilon: float, edges: Array) -> float:
     """``ln int 2 phi(z) g(z) z dx`` over the panels, ``z = e^x``; g is the integral over the angle."""
 
     def integrand(x: Array) -> Array:
-        found = np.concatenate([_log_given_size(m, s, epsilon, part) for part in _parts(x.ravel())])
-        return (found + x.ravel() - 0.5 * np.exp(2.0 * x.ravel())).reshape(x.shape)
+        logs = np.concatenate([_log_given_size(m, s, epsilon, part) for part in _parts(x.ravel())])
+        return (logs + x.ravel() - 0.5 * np.exp(2.0 * x.ravel())).reshape(x.shape)
 
     return _adaptive(integrand, edges) + 0.5 * math.log(2.0 / math.pi)
 
@@ -146,22 +146,22 @@ def _adaptive(log_integrand: Callable[[Array], Array], edges: Array) -> float:
     """Logarithm of an integral of a positive function: panels are halved until the halves agree with the whole."""
     low, high = edges[:-1], edges[1:]
     whole = _gauss(log_integrand, low, high)
-    done = -math.inf
+    log_sum = -math.inf
     for _ in range(_LEVELS):
         middle = 0.5 * (low + high)
         halves = _gauss(log_integrand, np.concatenate([low, middle]), np.concatenate([middle, high]))
         left, right = halves[: low.size], halves[low.size :]
         pair = np.logaddexp(left, right)
-        total = float(np.logaddexp(done, np.logaddexp.reduce(pair)))
+        total = float(np.logaddexp(log_sum, np.logaddexp.reduce(pair)))
         if total == -math.inf:
             return total
         open_ = np.abs(np.exp(whole - total) - np.exp(pair - total)) > _TOLERANCE
-        done = float(np.logaddexp(done, np.logaddexp.reduce(pair[~open_], initial=-math.inf)))
+        log_sum = float(np.logaddexp(log_sum, np.logaddexp.reduce(pair[~open_], initial=-math.inf)))
         if not np.any(open_):
-            return done
+            return log_sum
         low, high = np.concatenate([low[open_], middle[open_]]), np.concatenate([middle[open_], high[open_]])
         whole = np.concatenate([left[open_], right[open_]])
-    return float(np.logaddexp(done, np.logaddexp.reduce(whole)))
+    return float(np.logaddexp(log_sum, np.logaddexp.reduce(whole)))
 
 
 def _gauss(log_integrand: Callable[[Array], Array], low: Array, high: Array) -> Array:
@@ -171,8 +171,8 @@ def _gauss(log_integrand: Callable[[Array], Array], low: Array, high: Array) -> 
     top = np.max(logs, axis=1)
     safe = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        found: Array = np.log(np.exp(logs - safe[:, None]) @ _WEIGHTS * half[:, 0]) + safe
-    return found
+        log_integral: Array = np.log(np.exp(logs - safe[:, None]) @ _WEIGHTS * half[:, 0]) + safe
+    return log_integral
 
 
 def _log_given_size(m: int, s: float, epsilon: float, x: Array) -> Array:
@@ -197,8 +197,8 @@ def _log_given_size(m: int, s: float, epsilon: float, x: Array) -> Array:
     density = np.exp((m - 2) * _log_cosine(psi) - top[owner, None]) if m > 2 else 1.0
     terms = (density * -np.expm1(-np.maximum(rise, 0.0))) @ _WEIGHTS * (0.5 * (high - low))
     with np.errstate(divide="ignore"):
-        found: Array = np.log(np.bincount(owner, weights=terms, minlength=x.size)) + top
-    return np.minimum(found - _log_normaliser(m), 0.0)
+        log_mean: Array = np.log(np.bincount(owner, weights=terms, minlength=x.size)) + top
+    return np.minimum(log_mean - _log_normaliser(m), 0.0)
 
 
 def _panels(
@@ -235,14 +235,14 @@ def _loss_root(m: int, epsilon: float, z: Array) -> Array:
         y = np.maximum(y - step, 0.0)
         if np.all(np.abs(step) <= 1e-15 * y):
             break
-    found: Array = np.expm1(y)
-    return found
+    root: Array = np.expm1(y)
+    return root
 
 
 def _log_cosine(psi: Array) -> Array:
     with np.errstate(divide="ignore"):
-        found: Array = 0.5 * np.log1p(-np.minimum(np.sin(psi) ** 2, 1.0))
-    return found
+        log_cosine: Array = 0.5 * np.log1p(-np.minimum(np.sin(psi) ** 2, 1.0))
+    return log_cosine
 
 
 @cache

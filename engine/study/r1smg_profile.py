@@ -149,8 +149,8 @@ def correct_variance(entries: int, epsilon: float, delta: float) -> float:
     while excess(other) * sign > 0:
         step *= 2.0
         start, other = other, other + sign * step
-    found = float(brentq(excess, min(start, other), max(start, other), xtol=1e-12, rtol=1e-14))
-    return _kept(lambda variance: excess(0.5 * math.log(variance)), _exponential(2.0 * found))
+    root = float(brentq(excess, min(start, other), max(start, other), xtol=1e-12, rtol=1e-14))
+    return _kept(lambda variance: excess(0.5 * math.log(variance)), _exponential(2.0 * root))
 
 
 def true_epsilon_law(entries: int, relative_deviation: float, delta: float) -> float:
