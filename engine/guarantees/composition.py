@@ -82,11 +82,11 @@ class Curve:
         epsilon = np.minimum(epsilon, start + self._count * self._interval)
         first = np.clip(np.floor(epsilon / self._interval).astype(np.int64) - self._lowest + 1, 0, self._count)
         weights = np.exp(np.asarray(epsilon, dtype=np.longdouble) - start)
-        found = np.asarray(self._above[first] - weights * self._scaled[first], dtype=np.float64)
+        deltas = np.asarray(self._above[first] - weights * self._scaled[first], dtype=np.float64)
         # Each suffix sum of count terms errs by at most count units of its precision; terms may be of either sign.
         unit = 4.0 * self._count * float(np.finfo(np.longdouble).eps)
         slip = unit * (np.abs(np.asarray(self._above[first], dtype=np.float64)) + 1e-6)
-        return np.asarray(np.maximum(found, 0.0) + slip + self._always)
+        return np.asarray(np.maximum(deltas, 0.0) + slip + self._always)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +106,8 @@ class Composed:
 
     def delta(self, epsilon: float) -> float:
         """Upper bound of delta at an epsilon of at least 0."""
-        found = float(self.profile(np.array([epsilon]))[0])
-        return min(1.0, (found + self.failure) * (1.0 + 1e-12))
+        delta = float(self.profile(np.array([epsilon]))[0])
+        return min(1.0, (delta + self.failure) * (1.0 + 1e-12))
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of the least epsilon at a delta; infinite where the bound never gets below it."""
@@ -126,8 +126,8 @@ class Composed:
 
     def profile(self, epsilon: Floats) -> Floats:
         """Upper bound of delta at ascending epsilons of at least 0, larger of both directions, without the failure."""
-        found = np.max([part(epsilon) for part in self.parts], axis=0)
-        return np.asarray(np.minimum(1.0, found))
+        deltas = np.max([part(epsilon) for part in self.parts], axis=0)
+        return np.asarray(np.minimum(1.0, deltas))
 
 
 def compose(series: Series) -> Composed:
@@ -174,8 +174,8 @@ def _interval(groups: list[tuple[Event, int]]) -> float:
         widest = max(widest, reach * coarse)
         # The losses of many steps spread by the root of their number, a few of one step's far tails wide.
         spread += 2.0 * reach * coarse * math.sqrt(count)
-    wanted = max(spread / _SPREAD, widest / _SINGLE, INTERVAL)
-    return float(INTERVAL * 2.0 ** math.ceil(math.log2(wanted / INTERVAL)))
+    ideal = max(spread / _SPREAD, widest / _SINGLE, INTERVAL)
+    return float(INTERVAL * 2.0 ** math.ceil(math.log2(ideal / INTERVAL)))
 
 
 def _direction(groups: list[tuple[Event, int]], direction: Callable[[Any], Profile], interval: float) -> Curve:
@@ -235,11 +235,11 @@ def _grid(event: Event, direction: Callable[[Any], Profile], interval: float) ->
     points = np.arange(lower, upper + 1)
     losses = np.asarray(points * interval, dtype=np.float64)
     deltas = np.minimum.accumulate(np.clip(profile(losses), 0.0, 1.0))
-    made = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, lower, upper, deltas).to_dense_pmf()
-    kept = Curve(made)(losses)
+    masses = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, lower, upper, deltas).to_dense_pmf()
+    grid_deltas = Curve(masses)(losses)
     # Below the grid delta is at most 1, and the masses, which end at the lowest loss, give 1 - e^eps there at least.
-    missing = max(0.0, 1.0 - float(np.sum(made._probs, dtype=np.longdouble)) - made._infinity_mass)
-    return made, max(0.0, float(np.max(deltas - kept))) + missing + 16 * _UNIT
+    missing = max(0.0, 1.0 - float(np.sum(masses._probs, dtype=np.longdouble)) - masses._infinity_mass)
+    return masses, max(0.0, float(np.max(deltas - grid_deltas))) + missing + 16 * _UNIT
 
 
 def _profile(event: Event, direction: Callable[[Any], Profile]) -> Profile:

@@ -77,13 +77,13 @@ def dominating(series: Series) -> Dominating:
                 squares += step.count * pure_mu(epsilon) ** 2
                 failure += step.count * delta
             case ZCDP(rho):
-                found = _zcdp(rho * step.count * _UP)
-                squares, failure = squares + found.mu**2, failure + found.failure
+                part = _zcdp(rho * step.count * _UP)
+                squares, failure = squares + part.mu**2, failure + part.failure
             case _:
                 sampled.append(step)
     if sampled:
-        found = _sampled(tuple(sampled))
-        squares, failure = squares + found.mu**2, failure + found.failure
+        part = _sampled(tuple(sampled))
+        squares, failure = squares + part.mu**2, failure + part.failure
     if failure >= 1.0:
         raise CalibrationError("the deltas of this series add up to one or more; it promises nothing")
     return Dominating(math.sqrt(squares) * _UP, failure * _UP)
@@ -117,10 +117,10 @@ def _above(profile: Profile, reach: float, least: float) -> Dominating:
     values = profile(points)
     failure = float(values[-1]) * _UP
     # Between two points the profile is at most its value at the left, and the Gaussian's at least its at the right.
-    wanted = np.maximum((values[:-1] - failure) / (1.0 - failure), 0.0) * (1.0 + 1e-12)
+    targets = np.maximum((values[:-1] - failure) / (1.0 - failure), 0.0) * (1.0 + 1e-12)
 
     def lies_above(mu: float) -> bool:
-        return bool(np.all(_lower_gaussian(mu, points[1:]) >= wanted))
+        return bool(np.all(_lower_gaussian(mu, points[1:]) >= targets))
 
     low, high = least, max(2.0 * least, 0.1)
     while not lies_above(high):

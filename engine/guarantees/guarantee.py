@@ -216,8 +216,8 @@ class Loss:
     @property
     def plain(self) -> dict[str, float]:
         """Its parts by name; a failure only where there is one, so that others are written as ever."""
-        found = {"mu": self.mu, "epsilon": self.epsilon, "total_variation": self.total_variation}
-        return found | ({"failure": self.failure} if self.failure else {})
+        parts = {"mu": self.mu, "epsilon": self.epsilon, "total_variation": self.total_variation}
+        return parts | ({"failure": self.failure} if self.failure else {})
 
     def delta(self, epsilon: float) -> float:
         """Delta at an epsilon, rounded up; 1 where epsilon is below the pure part."""

@@ -94,8 +94,8 @@ def _both_ways(positive: Profile) -> Profile:
 
     def profile(epsilon: Floats) -> Floats:
         size = np.abs(epsilon)
-        found = positive(size)
-        return np.minimum(1.0, np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * found + _UP, found))
+        delta = positive(size)
+        return np.minimum(1.0, np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * delta + _UP, delta))
 
     return profile
 
@@ -106,9 +106,9 @@ def _poisson_removed(q: float, mu: float, epsilon: Floats) -> Floats:
     inside = epsilon > math.log1p(-q) + 1e-12
     # Below it the first law exceeds e^eps times the second everywhere, so the difference of all mass is the supremum;
     # up to the slip of 1e-12, 1 - e^eps still bounds delta there together with that slip.
-    found = _amplified(q, mu, np.where(inside, epsilon, 0.0))
+    delta = _amplified(q, mu, np.where(inside, epsilon, 0.0))
     flat = -np.expm1(np.minimum(epsilon, 0.0))
-    return np.minimum(1.0, np.where(inside, np.maximum(found, flat), flat + 2e-12))
+    return np.minimum(1.0, np.where(inside, np.maximum(delta, flat), flat + 2e-12))
 
 
 def _poisson_added(q: float, mu: float, epsilon: Floats) -> Floats:
@@ -116,18 +116,18 @@ def _poisson_added(q: float, mu: float, epsilon: Floats) -> Floats:
         return gaussian_profile(mu, epsilon)
     weight = -np.expm1(np.minimum(epsilon + math.log1p(-q), 1.0))
     inside = weight > 0
-    kept = np.where(inside, epsilon, 0.0)
-    inner = -np.log1p(np.expm1(-kept) / q)
+    safe_epsilon = np.where(inside, epsilon, 0.0)
+    inner = -np.log1p(np.expm1(-safe_epsilon) / q)
     slip = 16.0 * 2.0**-53 * (1.0 + np.abs(inner) + np.exp(np.maximum(inner, 0.0)) / q)
-    found = (np.maximum(weight, 0.0) * (1.0 + 1e-12) + 4.0 * _UP) * gaussian_profile(mu, inner - slip)
-    return np.minimum(1.0, np.where(inside, np.maximum(found, -np.expm1(np.minimum(epsilon, 0.0))), 1e-300))
+    delta = (np.maximum(weight, 0.0) * (1.0 + 1e-12) + 4.0 * _UP) * gaussian_profile(mu, inner - slip)
+    return np.minimum(1.0, np.where(inside, np.maximum(delta, -np.expm1(np.minimum(epsilon, 0.0))), 1e-300))
 
 
 def _mixture(event: GaussianMixture, epsilon: Floats, *, removed: bool) -> Floats:
     """Profile of a mixture of Gaussians against one at 0 (removed), or the other way round."""
     shifts = np.array(event.sensitivities)[:, None] / event.standard_deviation
     weights = np.array(event.probabilities)[:, None]
-    wanted = epsilon if removed else -epsilon
+    threshold = epsilon if removed else -epsilon
     reach = 45.0 + float(shifts.max())
     low, high = np.full_like(epsilon, -reach), np.full_like(epsilon, reach)
     with np.errstate(divide="ignore"):
@@ -135,7 +135,7 @@ def _mixture(event: GaussianMixture, epsilon: Floats, *, removed: bool) -> Float
     for _ in range(60):
         middle = 0.5 * (low + high)
         # The loss of the mixture grows with x, so the best set is a half line that starts between low and high.
-        above = np.logaddexp.reduce(logs + shifts * (middle - shifts / 2.0), axis=0) > wanted
+        above = np.logaddexp.reduce(logs + shifts * (middle - shifts / 2.0), axis=0) > threshold
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     slack = 1e-12 * (1.0 + np.abs(high))
     low, high = low - slack, high + slack
@@ -146,8 +146,8 @@ def _mixture(event: GaussianMixture, epsilon: Floats, *, removed: bool) -> Float
     else:
         first = ndtr(high)
         second = np.exp(epsilon + np.logaddexp.reduce(logs + log_ndtr(low - shifts), axis=0))
-    found = (first - second) + (first + second) * 16.0 * 2.0**-53 * (4.0 + shifts.size)
-    return np.asarray(np.clip(np.maximum(found, -np.expm1(np.minimum(epsilon, 0.0))), 0.0, 1.0))
+    delta = (first - second) + (first + second) * 16.0 * 2.0**-53 * (4.0 + shifts.size)
+    return np.asarray(np.clip(np.maximum(delta, -np.expm1(np.minimum(epsilon, 0.0))), 0.0, 1.0))
 
 
 def pure_profile(epsilon_0: float, epsilon: Floats) -> Floats:

@@ -82,8 +82,8 @@ class Dither:
 
     def places(self, starts: NDArray[np.intp], columns: NDArray[np.int64]) -> NDArray[np.float32]:
         """Places of single values: of a record with this start, in this column."""
-        found: NDArray[np.float32] = self.all_places[starts + columns]
-        return found
+        places: NDArray[np.float32] = self.all_places[starts + columns]
+        return places
 
     def move(self, values: NDArray[np.floating], starts: NDArray[np.intp]) -> None:
         """Add to values in steps, shape (n, columns), their places, in place."""

@@ -73,9 +73,9 @@ class FineDither:
 
     def words(self, steps: NDArray[Any]) -> NDArray[np.uint64]:
         """What tells contents apart: values in parts of a step, modulo 2**32."""
-        found = (np.asarray(steps, dtype=np.float64) + self.beside).view(np.uint64)
-        found &= np.uint64(LOW_WORD)
-        return found
+        words = (np.asarray(steps, dtype=np.float64) + self.beside).view(np.uint64)
+        words &= np.uint64(LOW_WORD)
+        return words
 
     def starts(self, steps: NDArray[Any]) -> NDArray[np.int64]:
         """Start of each record, shape (n,), from whole clipped records in steps, shape (n, features)."""
@@ -127,14 +127,14 @@ class FineDither:
 
 def _places(turned: NDArray[np.uint32]) -> NDArray[np.float64]:
     turned >>= np.uint32(SHIFT)
-    found = turned.astype(np.float64)
-    found *= 2.0**-PLACE_BITS
-    found += LEAST_PLACE
-    return found
+    places = turned.astype(np.float64)
+    places *= 2.0**-PLACE_BITS
+    places += LEAST_PLACE
+    return places
 
 
 def _mixed(sums: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Upper half of mixed numbers."""
-    found = (sums ^ (sums >> np.uint64(30))) * np.uint64(FACTORS[0])
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(FACTORS[1])
-    return (found >> np.uint64(32)).astype(np.int64)
+    words = (sums ^ (sums >> np.uint64(30))) * np.uint64(FACTORS[0])
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(FACTORS[1])
+    return (words >> np.uint64(32)).astype(np.int64)

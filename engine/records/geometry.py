@@ -207,14 +207,14 @@ class Box:
         """Coordinates in which the box is the cube [-1, 1]^d, or lies in [0, 1]^d when no feature is below the
         origin.
         """
-        found = Coordinates(Body.CUBE, self.lower, self.upper, self.origin, self.half_widths)
-        box = Body.HALF_CUBE if half_cube(found) else Body.CUBE
+        cube = Coordinates(Body.CUBE, self.lower, self.upper, self.origin, self.half_widths)
+        box = Body.HALF_CUBE if half_cube(cube) else Body.CUBE
         if self.norm_at_most is None:
-            return replace(found, body=box)
+            return replace(cube, body=box)
         shares = np.minimum(self.half_widths / self.norm_at_most, 1.0)
         # A norm that no corner reaches bounds nothing.
         within = float(np.sum(shares**2)) <= 1.0
-        return replace(found, body=box if within else CappedBox(box, shares))
+        return replace(cube, body=box if within else CappedBox(box, shares))
 
 
 @dataclass(frozen=True, eq=False)

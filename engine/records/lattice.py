@@ -68,8 +68,8 @@ def on_lattice(coordinates: Coordinates, units: Vector, largest: int) -> Lattice
         q = np.floor(largest * unit / c.scale * (1.0 + 2.0**-50))
         q = q - np.where(between & (q % 2.0 != 0.0), 1.0, 0.0)
         reach = q / unit * c.scale / largest
-        known = np.isfinite(unit) & (np.abs(2.0 * c.origin / unit - halves) <= _NEARLY * (1.0 + np.abs(halves)))
-        fits = known & (reach >= LEAST_REACH) & (reach <= 1.0 + 2.0**-40)
+        aligned = np.isfinite(unit) & (np.abs(2.0 * c.origin / unit - halves) <= _NEARLY * (1.0 + np.abs(halves)))
+        fits = aligned & (reach >= LEAST_REACH) & (reach <= 1.0 + 2.0**-40)
         # A zero on the lattice: |origin| S whole.
         to_zero = np.floor(np.abs(c.origin) * largest / c.scale * (1.0 + 2.0**-50))
         zero_reach = to_zero / np.abs(c.origin) * c.scale / largest

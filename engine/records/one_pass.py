@@ -152,16 +152,16 @@ class OnePass:
         below = PLACES if isinstance(self.dither, Dither) else STARTS
         if starts is not None and (starts.shape != (count,) or np.any((starts < 0) | (starts >= below))):
             raise ValueError("a record has no start of its dither")
-        found = np.empty(count, np.intp) if starts is None else np.array(starts, np.intp)
-        self._move(records, found, starts is None, lead, integers)
+        own_starts = np.empty(count, np.intp) if starts is None else np.array(starts, np.intp)
+        self._move(records, own_starts, starts is None, lead, integers)
 
     def starts(self, records: NDArray[Any]) -> NDArray[np.intp]:
         """Starts of the dither of records, shape (n, d); see :meth:`integers` for errors."""
         if records.shape[1:] != self.grid.steps.shape:
             raise ValueError("records differ in shape from the quantiser's")
-        found = np.empty(len(records), np.intp)
-        self._move(records, found, True, 0, np.empty((len(records), 0), self.grid.precision))
-        return found
+        starts = np.empty(len(records), np.intp)
+        self._move(records, starts, True, 0, np.empty((len(records), 0), self.grid.precision))
+        return starts
 
     def _move(
         self, records: NDArray[Any], starts: NDArray[np.intp], hashed: bool, lead: int, integers: NDArray[Any]
@@ -183,8 +183,8 @@ class OnePass:
     def _constants(self) -> tuple[NDArray[Any], ...]:
         g = self.grid
         with np.errstate(over="ignore"):  # as where a stand-in is copied into records
-            given = np.empty(0) if self.stand_in is None else self.stand_in
-            stand_in = np.ascontiguousarray(given, g.precision)
+            values = np.empty(0) if self.stand_in is None else self.stand_in
+            stand_in = np.ascontiguousarray(values, g.precision)
         return tuple(_read_only(part) for part in (g.origin, g.steps, g.lowest, g.highest, stand_in))
 
     def _pieces(self, records: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
@@ -226,10 +226,10 @@ def _compare(kernels: Kernels, precision: np.dtype[Any], kind: np.dtype[Any], im
         constants = ((near - 1.5) * 2.0**-7, 127.0 / near, bounds, -bounds)
         grid = CubeGrid(*(part.astype(precision) for part in constants))
         records = _telling(grid, imputed)
-        one, found = OnePass(kernels, grid, stand_in, dither), np.zeros((len(records), width + 1), kind)
-        one.integers(records, found, 1, None)
+        one, actual = OnePass(kernels, grid, stand_in, dither), np.zeros((len(records), width + 1), kind)
+        one.integers(records, actual, 1, None)
         expected, starts = _by_numpy(one, records, None)
-        same = np.array_equal(found[:, 1:], expected) and not found[:, 0].any()
+        same = np.array_equal(actual[:, 1:], expected) and not actual[:, 0].any()
         if starts is not None:
             same &= np.array_equal(one.starts(records), starts)
             tied, again = np.zeros_like(starts), np.zeros((len(records), width), kind)
@@ -246,10 +246,10 @@ def _check_single(one: OnePass, records: NDArray[Any], kind: np.dtype[Any]) -> N
     """Records of single precision must be worked on as the same numbers of double precision."""
     with np.errstate(over="ignore"):
         single = np.clip(records, -1e30, 1e30).astype(np.float32)
-    found, expected = (np.zeros(records.shape, kind) for _ in range(2))
-    one.integers(single, found, 0, None)
+    actual, expected = (np.zeros(records.shape, kind) for _ in range(2))
+    one.integers(single, actual, 0, None)
     one.integers(single.astype(np.float64), expected, 0, None)
-    if not np.array_equal(found, expected):
+    if not np.array_equal(actual, expected):
         raise IntegerMismatch("compiled code gives other integers to single precision")
 
 

@@ -23,7 +23,7 @@ def one_thread(user_api: str | None = None) -> Any:
     """
     global _found
     modules = len(sys.modules)  # whatever brings a library is imported
-    found = _found
-    if found is None or found[0] != modules:
-        found = _found = modules, ThreadpoolController()
-    return found[1].limit(limits=1, user_api=user_api)
+    cache = _found
+    if cache is None or cache[0] != modules:
+        cache = _found = modules, ThreadpoolController()
+    return cache[1].limit(limits=1, user_api=user_api)

@@ -198,7 +198,7 @@ class Quantiser:
             return None
         if (compiled := self._one_pass(records.dtype)) is not None:
             return compiled.starts(records)
-        step, found = self.cached_rows(records.dtype), np.empty(len(records), np.intp)
+        step, starts = self.cached_rows(records.dtype), np.empty(len(records), np.intp)
         for first in range(0, len(records), step):
             few = records[first : first + step]
             grid = self._tall_grid_for(records.dtype).first(len(few))
@@ -207,8 +207,8 @@ class Quantiser:
             with np.errstate(over="ignore"):
                 grid.place(values)
                 grid.bound(values)
-            found[first : first + len(few)] = self.dither.starts(values)
-        return found
+            starts[first : first + len(few)] = self.dither.starts(values)
+        return starts
 
     def _one_pass(self, dtype: np.dtype[Any]) -> OnePass | None:
         """What this process has compiled for records of this type in a cube along its own axes; None for others."""
@@ -292,31 +292,31 @@ class Quantiser:
             As for :meth:`quantise`.
         """
         c, grid = self.coordinates, self._grid_for(values.dtype)
-        found = values.astype(grid.precision)
-        missing = ~np.isfinite(found)
+        steps = values.astype(grid.precision)
+        missing = ~np.isfinite(steps)
         if missing.any():
             if self.stand_in is None:
                 raise NotFiniteError
-            found[missing] = self.stand_in[columns[missing]]
+            steps[missing] = self.stand_in[columns[missing]]
         # The same steps as for whole records: each is elementwise, and norms are exact.
         with np.errstate(over="ignore"):
             if c.body is Body.BALL:
-                found -= c.origin[columns]
-                found /= c.scale[columns]
-                to_steps(found)
-                pull_entries_inside_ball(found, borders, c.dimension, self.largest)
+                steps -= c.origin[columns]
+                steps /= c.scale[columns]
+                to_steps(steps)
+                pull_entries_inside_ball(steps, borders, c.dimension, self.largest)
             elif self._capped is not None:
-                self._capped.round_entries_inside(found, columns, borders)
+                self._capped.round_entries_inside(steps, columns, borders)
             elif self.dither is not None:
                 own = grid.of(columns)
-                own.place(found)
-                own.bound(found)
-                starts = self.dither.starts_of_entries(found, self._zeros(grid), columns, borders)
-                found += self.dither.places(np.repeat(starts, np.diff(borders)), columns)
-                np.rint(found, out=found)
+                own.place(steps)
+                own.bound(steps)
+                starts = self.dither.starts_of_entries(steps, self._zeros(grid), columns, borders)
+                steps += self.dither.places(np.repeat(starts, np.diff(borders)), columns)
+                np.rint(steps, out=steps)
             else:
-                grid.of(columns).round_inside(found)
-        return np.asarray(found.astype(np.int64) - self.at_zero(values.dtype)[columns + int(self.augmented)])
+                grid.of(columns).round_inside(steps)
+        return np.asarray(steps.astype(np.int64) - self.at_zero(values.dtype)[columns + int(self.augmented)])
 
     def _inside_mixed_cube(self, values: NDArray[np.float64], mixing: Mixing) -> None:
         c = self.coordinates

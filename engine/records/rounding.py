@@ -210,8 +210,8 @@ def entry_norms(fine: NDArray[np.float64], borders: NDArray[np.int64]) -> NDArra
     """Sum of squares of each record's entries, integers of at most 2**24; exact as in :func:`squared_norms`."""
     # Sums of all records may leave int64 and wrap around; their differences, below 2**63, are right all the same.
     sums = np.concatenate([[0], np.cumsum(fine.astype(np.int64) ** 2)])
-    found: NDArray[np.float64] = (sums[borders[1:]] - sums[borders[:-1]]).astype(np.float64)
-    return found
+    norms: NDArray[np.float64] = (sums[borders[1:]] - sums[borders[:-1]]).astype(np.float64)
+    return norms
 
 
 def _shrinking(squares: NDArray[np.float64], dimension: int, largest: int) -> NDArray[np.float64]:

@@ -118,8 +118,8 @@ def _square(total: float, b: Vector, p: Vector, apart: Vector, constant: float) 
 
     ``(c + a)^2 + (c + b)^2 - 2 (c + p)^2 = 2 c (a + b - 2 p) + a^2 + b^2 - 2 p^2``: a large c cancels in the formula.
     """
-    found: Vector = 2.0 * constant * apart + total**2 + b**2 - 2.0 * p**2
-    return found
+    square: Vector = 2.0 * constant * apart + total**2 + b**2 - 2.0 * p**2
+    return square
 
 
 def _largest_square(classes: _Classes, constant: float) -> float:

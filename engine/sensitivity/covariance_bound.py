@@ -56,11 +56,11 @@ def least_products(neighbours: Neighbours, units: Vector, count: float, sums: Ve
     # Orthonormal coordinates: entries beside the diagonal times sqrt(2).
     of_sums = 2.0 * float(np.sum(units**2 * sums))
     if neighbours is Neighbours.REPLACE_ONE:
-        found = _replaced(units, of_sums)
+        bound = _replaced(units, of_sums)
     else:
         numbers = sorted({max(1, round(d * share)) for share in (0.25, 0.5, 0.7, 0.85, 1.0)})
-        found = max(_added(units, pairs, count, of_sums, k) for k in numbers)
-    return found * _DOWN if found > 0.0 else None
+        bound = max(_added(units, pairs, count, of_sums, k) for k in numbers)
+    return bound * _DOWN if bound > 0.0 else None
 
 
 def _replaced(units: Vector, of_sums: float) -> float:
@@ -133,8 +133,8 @@ def _priced(units: Vector, pairs: float, count: float, of_sums: float, k: int, s
 
 def _with_sums(root: float, sums: float, of_sums: float) -> float:
     """The best price of the sums; a price of one of them is not needed where their noise could not be less."""
-    left = of_sums - sums**2
-    return root**2 * of_sums / left if left > 1e-6 * of_sums else root**2
+    remainder = of_sums - sums**2
+    return root**2 * of_sums / remainder if remainder > 1e-6 * of_sums else root**2
 
 
 def _trace_of_root(squares: Vector, one: float, two: float, price: float) -> float:

@@ -130,21 +130,21 @@ def added_square(
     ``cases`` corners at most are tried; beyond that the bound of the module is taken.
     """
     # Without a part in it, e_0 is p_0: nothing is added beside the square of p_0 + P.
-    taken, more = (0.0, 0.0) if count is None else (count.times * count.own, count.own**2 - constant**2)
+    of_count, more = (0.0, 0.0) if count is None else (count.times * count.own, count.own**2 - constant**2)
     common = shared / (1.0 + shared * (sizes.size + (0 if count is None else count.times**2)))
     if (corners := _corners(sizes.tobytes(), own.tobytes(), cases)) is not None:
         p, squares, e = corners
-        value = float(np.max((constant + p) ** 2 + squares - common * (taken + e) ** 2)) + more
+        value = float(np.max((constant + p) ** 2 + squares - common * (of_count + e) ** 2)) + more
         return value, value
     total = float(np.sum(sizes))
     gains = sizes * (2.0 * constant + total - sizes) + own**2
     # Any multiplier proves a bound; the one of the far corner is exact where that is the furthest.
-    z = (taken + float(np.sum(own))) * np.linspace(0.0, 1.0, _MULTIPLIERS)[:, None]
-    bounds = common * (z[:, 0] ** 2 - 2.0 * z[:, 0] * taken)
+    z = (of_count + float(np.sum(own))) * np.linspace(0.0, 1.0, _MULTIPLIERS)[:, None]
+    bounds = common * (z[:, 0] ** 2 - 2.0 * z[:, 0] * of_count)
     bounds += np.sum(np.maximum(gains - 2.0 * common * z * own, 0.0), axis=1)
     order = np.argsort(-sizes, kind="stable")
     p, e = np.cumsum(sizes[order]), np.cumsum(own[order])
-    attained = (constant + p) ** 2 + np.cumsum(own[order] ** 2 - sizes[order] ** 2) - common * (taken + e) ** 2
+    attained = (constant + p) ** 2 + np.cumsum(own[order] ** 2 - sizes[order] ** 2) - common * (of_count + e) ** 2
     return constant**2 + float(np.min(bounds)) + more, float(np.max(attained)) + more
 
 
@@ -159,10 +159,10 @@ def _corners(sizes: bytes, own: bytes, cases: int) -> tuple[Vector, Vector, Vect
         return None
     p = squares = e = np.zeros(1)
     for size, diagonal, count in zip(*pairs, counts, strict=True):
-        taken = np.arange(count + 1.0)
-        p = np.add.outer(p, taken * size).ravel()
-        squares = np.add.outer(squares, taken * (diagonal**2 - size**2)).ravel()
-        e = np.add.outer(e, taken * diagonal).ravel()
+        numbers = np.arange(count + 1.0)
+        p = np.add.outer(p, numbers * size).ravel()
+        squares = np.add.outer(squares, numbers * (diagonal**2 - size**2)).ravel()
+        e = np.add.outer(e, numbers * diagonal).ravel()
     return p, squares, e
 
 

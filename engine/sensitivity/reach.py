@@ -114,10 +114,10 @@ def wider_l2(body: AnyBody, widths: Vector, spread: Vector) -> Sensitivity:
         return _safely(2.0 * largest_l2(body, spread))
     # Records in opposite corners differ by the whole width in every coordinate at once.
     apart = widths / spread
-    found = _safely(float(np.linalg.norm(apart)))
+    diameter = _safely(float(np.linalg.norm(apart)))
     # BLAS adds up squares in an order of its own, one by one where it has no vectors: beyond 900 of them that may lose
     # more than the margin. NumPy's sum, in pairs, errs by less than 5e-15 (second_moment), its root by half of it.
-    return Sensitivity(max(found.bound, float(np.sqrt(np.sum(apart**2))) * _PAIRED), found.attained)
+    return Sensitivity(max(diameter.bound, float(np.sqrt(np.sum(apart**2))) * _PAIRED), diameter.attained)
 
 
 def wider_l1(body: AnyBody, widths: Vector, spread: Vector) -> Sensitivity:
@@ -226,5 +226,5 @@ def _furthest_squares(body: CappedBox, weights: Vector, without: Vector | None =
     room = np.maximum(1.0 - np.concatenate([[0.0], np.cumsum(sizes[order])[:-1]]), 0.0)
     filled = np.zeros(sizes.size)
     filled[order] = np.minimum(sizes[order], room)
-    found: Vector = weights * filled / body.shares**2
-    return found
+    squares: Vector = weights * filled / body.shares**2
+    return squares

@@ -76,8 +76,8 @@ def moment_root(body: AnyBody, rows: Vector, largest: int, neighbours: Neighbour
         Whether records reach both ends of a cube.
     """
     if isinstance(body, CappedBox):
-        known = even and rows.size >= 2
-        return moments_within_ball(body, rows, largest, neighbours) if known else None
+        applicable = even and rows.size >= 2
+        return moments_within_ball(body, rows, largest, neighbours) if applicable else None
     if body is Body.HALF_CUBE:
         alike = 2 <= rows.size <= _MOST and float(np.ptp(rows)) == 0.0
         return float(rows[0]) ** 2 * one_signed(rows.size, neighbours) if alike else None

@@ -116,6 +116,6 @@ def _matrix(coordinates: Coordinates) -> Matrix:
 
 def longest(box: RotatedBox, spread: Vector, rounding: float) -> Sensitivity:
     """Largest ``|P^1/2 (d + e)|`` with ``|e_i|`` at most the rounding."""
-    found = box.mu(spread**2)
+    length = box.mu(spread**2)
     further = rounding * sqrt(float(np.sum(spread**-2.0))) * _UP
-    return Sensitivity((found.bound + further) * _UP, max(found.attained - further, 0.0))
+    return Sensitivity((length.bound + further) * _UP, max(length.attained - further, 0.0))

@@ -91,10 +91,10 @@ def _changes_of_ones(d: int, kinds: Matrix) -> tuple[NDArray[np.float64], NDArra
     slope = 2.0 / (d - 2.0) if d > 2 else 0.0
     mean = 2.0 * products / d
     own, mixed = b + c - squares**2 / d, b * of_b - c * of_c - squares * mean
-    moved = a * of_a**2 + b * of_b**2 + c * of_c**2 - d * mean**2
-    apart = np.array([[own, sqrt(slope) * mixed], [sqrt(slope) * mixed, slope * moved]])
+    variance = a * of_a**2 + b * of_b**2 + c * of_c**2 - d * mean**2
+    apart = np.array([[own, sqrt(slope) * mixed], [sqrt(slope) * mixed, slope * variance]])
     every = b * (b - 1.0) + 2.0 * a * (b + c) + c * (c - 1.0)
-    others = np.maximum(every - along[1] ** 2 - slope * moved, 0.0) if d > 3 else np.zeros(a.size)
+    others = np.maximum(every - along[1] ** 2 - slope * variance, 0.0) if d > 3 else np.zeros(a.size)
     return np.einsum("ik,jk->kij", along, along), np.moveaxis(apart, 2, 0) / (d - 1.0), others
 
 

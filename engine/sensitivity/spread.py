@@ -69,20 +69,20 @@ class Diagonal:
 
     def sizes(self, spread: Vector) -> Vector:
         """Standard deviation of each entry by itself where that of isometric noise of a spread of one is one."""
-        found: Vector = spread**self.power / sqrt(self.gain)
-        found[: self.lead] = spread[: self.lead] ** 2 / sqrt(self.first)
-        return found
+        sizes: Vector = spread**self.power / sqrt(self.gain)
+        sizes[: self.lead] = spread[: self.lead] ** 2 / sqrt(self.first)
+        return sizes
 
     def taken(self, entries: int) -> NDArray[np.int64]:
         """How often each of so many entries takes the numbers that are shared, shape (entries,)."""
-        found = np.ones(entries, dtype=np.int64)
-        found[: self.lead] = self.times
-        return found
+        counts = np.ones(entries, dtype=np.int64)
+        counts[: self.lead] = self.times
+        return counts
 
     def grown(self, entries: int) -> Vector:
         """By how much each of so many entries deviates more than by itself, shape (entries,)."""
-        found: Vector = np.sqrt(1.0 + self.shared * self.taken(entries) ** 2.0)
-        return found
+        factors: Vector = np.sqrt(1.0 + self.shared * self.taken(entries) ** 2.0)
+        return factors
 
     def squares(self, entries: int) -> int:
         """Sum of the squares of how often so many entries take them."""
@@ -99,9 +99,9 @@ class Diagonal:
 
     def facts(self) -> dict[str, float]:
         """Public numbers; of an even diagonal gain and number alone."""
-        found = {"gain": self.gain, "shared": self.shared}
-        found = found if self.even else {**found, "power": self.power, "lead": self.lead}
-        return {**found, "first": self.first, "times": self.times} if self.times else found
+        facts = {"gain": self.gain, "shared": self.shared}
+        facts = facts if self.even else {**facts, "power": self.power, "lead": self.lead}
+        return {**facts, "first": self.first, "times": self.times} if self.times else facts
 
 
 @dataclass(frozen=True, eq=False)

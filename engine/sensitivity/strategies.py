@@ -38,5 +38,5 @@ def _pairs(gram: Matrix) -> list[tuple[int, int]]:
     distance = diagonal[:, None] + diagonal[None, :] - 2.0 * gram
     top = int(np.argmax(diagonal))
     places = [int(np.argmin(gram)), int(np.argmax(gram)), int(np.argmax(distance)), int(np.argmin(gram - distance))]
-    found = [(int(p) // gram.shape[0], int(p) % gram.shape[0]) for p in places]
-    return [*found, (top, top), (top, int(np.argmin(gram[top])))] + [(k, j) for j, k in found]
+    pairs = [(int(p) // gram.shape[0], int(p) % gram.shape[0]) for p in places]
+    return [*pairs, (top, top), (top, int(np.argmin(gram[top])))] + [(k, j) for j, k in pairs]

@@ -53,8 +53,8 @@ def adapted_shape(covariance: Matrix, importance: Vector, floor: float = FLOOR) 
     size, vectors = _roots(covariance, root, floor)
     shape = (vectors * size) @ vectors.T / np.outer(root, root)
     # tr(E^-1 S) = sum of lambda / sqrt(lambda) over the raised eigenvalues.
-    found: Matrix = shape * float(np.sum(size))
-    return (found + found.T) / 2.0
+    ellipsoid: Matrix = shape * float(np.sum(size))
+    return (ellipsoid + ellipsoid.T) / 2.0
 
 
 def _roots(covariance: Matrix, root: Vector, floor: float) -> tuple[Vector, Matrix]:

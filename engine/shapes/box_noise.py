@@ -48,8 +48,8 @@ def box_variances(half_widths: Vector, importance: Vector, mu: float) -> Vector:
     """
     c, w = _positive("half width", half_widths), _positive("importance", importance)
     root = np.sqrt(w)
-    found: Vector = c * (float(np.sum(c * root)) * _UP / _loss(mu) ** 2) / root
-    return found
+    variances: Vector = c * (float(np.sum(c * root)) * _UP / _loss(mu) ** 2) / root
+    return variances
 
 
 def box_with_ball_variances(half_widths: Vector, radius: float, importance: Vector, mu: float) -> Vector:
@@ -64,8 +64,8 @@ def box_with_ball_variances(half_widths: Vector, radius: float, importance: Vect
     c, w = _positive("half width", half_widths), _positive("importance", importance)
     precisions = np.maximum(np.sqrt(w) / c, 1.0 / water_level(c, w, radius))
     loss = knapsack_loss(c, radius, 1.0 / precisions)
-    found: Vector = (loss / _loss(mu)) ** 2 * _UP / precisions
-    return found
+    variances: Vector = (loss / _loss(mu)) ** 2 * _UP / precisions
+    return variances
 
 
 def _positive(name: str, values: Vector) -> Vector:

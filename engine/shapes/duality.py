@@ -121,8 +121,8 @@ def _private(points: Matrix, values: Vector, rows: Matrix) -> Matrix:
     largest = float(np.max((points @ rows.T) ** 2 @ (1.0 / values)))
     # Values and rows err by a few n 2**-53 of the largest value, which the shortest direction magnifies.
     margin = _UP + 2.0**-46 * values.size * condition
-    found: Matrix = (rows.T * (values * largest * margin)) @ rows
-    return (found + found.T) / 2.0
+    matrix: Matrix = (rows.T * (values * largest * margin)) @ rows
+    return (matrix + matrix.T) / 2.0
 
 
 def _span(points: Matrix) -> Matrix:

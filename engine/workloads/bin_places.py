@@ -17,6 +17,6 @@ def places_of(sizes: tuple[int, ...], last: bool) -> NDArray[np.bool_]:
         Whether the last bin of each column is the last entry of its row; else bins lead.
     """
     width = max(sizes)
-    found: NDArray[np.bool_] = np.arange(width) < np.asarray(sizes)[:, None] - last
-    found[:, width - 1] |= last
-    return found
+    places: NDArray[np.bool_] = np.arange(width) < np.asarray(sizes)[:, None] - last
+    places[:, width - 1] |= last
+    return places

@@ -43,8 +43,8 @@ def block_gram(factor: Factor, values: Matrix, starts: Starts) -> Matrix:
     if pair is not None:
         p, q = pair[0][:, None], pair[1][:, None]
         up_to, from_on = _running(p * values, starts), _running_back(q * values, starts)
-        found: Matrix = q * up_to + p * (from_on - q * values)
-        return found
+        products: Matrix = q * up_to + p * (from_on - q * values)
+        return products
     if isinstance(factor, Identity):
         return values
     block = np.searchsorted(starts, np.arange(factor.cells), side="right")
@@ -67,8 +67,8 @@ def quadratic(part: Kronecker, values: Matrix, rows: Starts, columns: Starts) ->
 
 def block_sums(values: NDArray[np.float64], rows: Starts, columns: Starts) -> NDArray[np.float64]:
     """Sum of each block of a table."""
-    found: NDArray[np.float64] = np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
-    return found
+    sums: NDArray[np.float64] = np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
+    return sums
 
 
 def independent_error(workload: Workload, variances: Matrix) -> float:
@@ -113,10 +113,10 @@ def rows_of(factor: Factor) -> Matrix:
     """The matrix W itself, shape (queries, cells), float64: where queries times cells fit memory."""
     if isinstance(factor, Explicit):
         return factor.matrix.astype(np.float64)
-    found, index = intervals(factor), np.arange(factor.cells)
-    if found is None:
+    ends, index = intervals(factor), np.arange(factor.cells)
+    if ends is None:
         return factor.apply(np.eye(factor.cells))
-    inside: Matrix = ((found[:, :1] <= index) & (index < found[:, 1:])).astype(np.float64)
+    inside: Matrix = ((ends[:, :1] <= index) & (index < ends[:, 1:])).astype(np.float64)
     return inside
 
 
@@ -141,8 +141,8 @@ def _running(values: Matrix, starts: Starts) -> Matrix:
     sums = np.cumsum(values, axis=0)
     lengths = np.diff(np.append(starts, values.shape[0]))
     before = np.vstack([np.zeros((1, values.shape[1])), sums[starts[1:] - 1]])
-    found: Matrix = sums - np.repeat(before, lengths, axis=0)
-    return found
+    within: Matrix = sums - np.repeat(before, lengths, axis=0)
+    return within
 
 
 def _running_back(values: Matrix, starts: Starts) -> Matrix:

@@ -65,8 +65,8 @@ class MarginalTables:
         """Refuse tables that do not exist."""
         if not self.sizes or min(self.sizes) < 2:
             raise CalibrationError(f"cells along the axes are {self.sizes}; an axis has at least two; leave it out")
-        known = set(range(len(self.sizes)))
-        if not self.tables or any(not t or not known >= set(t) or list(t) != sorted(set(t)) for t in self.tables):
+        axes = set(range(len(self.sizes)))
+        if not self.tables or any(not t or not axes >= set(t) or list(t) != sorted(set(t)) for t in self.tables):
             raise CalibrationError("each table has at least one axis, in ascending order; name the axes of each table")
         if len(set(self.tables)) < len(self.tables):
             raise CalibrationError("a table is asked for twice; name it once")
@@ -93,12 +93,12 @@ class MarginalTables:
     @cached_property
     def above(self) -> dict[Axes, tuple[Axes, ...]]:
         """Tables that each set of axes lies within."""
-        found: dict[Axes, list[Axes]] = {axes: [] for axes in self.sets}
+        above: dict[Axes, list[Axes]] = {axes: [] for axes in self.sets}
         for table in self.tables:
             for k in range(len(table) + 1):
                 for axes in combinations(table, k):
-                    found[axes].append(table)
-        return {axes: tuple(tables) for axes, tables in found.items()}
+                    above[axes].append(table)
+        return {axes: tuple(tables) for axes, tables in above.items()}
 
     @property
     def cells(self) -> int:
@@ -139,8 +139,8 @@ class MarginalTables:
 
     def summed(self, values: Numbers, table: Axes, axes: Axes) -> Numbers:
         """A table summed to one over fewer axes."""
-        found: Numbers = np.sum(values, axis=tuple(k for k, axis in enumerate(table) if axis not in axes))
-        return np.asarray(found, dtype=values.dtype)
+        sums: Numbers = np.sum(values, axis=tuple(k for k, axis in enumerate(table) if axis not in axes))
+        return np.asarray(sums, dtype=values.dtype)
 
     def made_of(self, residuals: Residuals) -> NDArray[np.float64]:
         """Cells of all tables in one row, from the residuals of all sets."""
@@ -152,12 +152,12 @@ class MarginalTables:
         For tables that agree, these are their residuals.
         """
         own = dict(zip(self.tables, tables, strict=True))
-        found = {}
+        residuals = {}
         for axes in self.sets:
             # The map L of one residual to all tables has L'L = sum over tables of 1 / others, times the identity.
             weight = sum(1.0 / self.others(table, axes) for table in self.above[axes])
-            found[axes] = self.sums(own, axes) / weight
-        return found
+            residuals[axes] = self.sums(own, axes) / weight
+        return residuals
 
     def sums(self, tables: Mapping[Axes, NDArray[np.float64]], axes: Axes) -> NDArray[np.float64]:
         """``L'`` of some tables for the map L of the residual of a set to all tables."""

@@ -78,8 +78,8 @@ class OrderedAxis:
     @property
     def cells(self) -> int:
         """Number of cells."""
-        found: int = self.integers.shape[0]
-        return found
+        count: int = self.integers.shape[0]
+        return count
 
     @property
     def unit(self) -> int:
@@ -133,14 +133,14 @@ class OrderedAxis:
         """
         norms = np.diagonal(self.gram)
         first, second = np.indices(self.gram.shape).reshape(2, -1)
-        found = np.unique(np.column_stack([norms[first], norms[second], self.gram[first, second]]), axis=0)
-        kept: list[NDArray[np.float64]] = []
-        while found.size and len(kept) < MOST_KINDS:
+        kinds = np.unique(np.column_stack([norms[first], norms[second], self.gram[first, second]]), axis=0)
+        frontier: list[NDArray[np.float64]] = []
+        while kinds.size and len(frontier) < MOST_KINDS:
             # Of the least products the largest sum of norms: none of the others has at least as much of all three.
-            best = found[np.lexsort((-found[:, 0] - found[:, 1], found[:, 2]))[0]]
-            kept.append(best)
-            found = found[(found[:, 0] > best[0]) | (found[:, 1] > best[1])]
-        return None if found.size else np.array([*kept, np.full(3, self.norm)])
+            best = kinds[np.lexsort((-kinds[:, 0] - kinds[:, 1], kinds[:, 2]))[0]]
+            frontier.append(best)
+            kinds = kinds[(kinds[:, 0] > best[0]) | (kinds[:, 1] > best[1])]
+        return None if kinds.size else np.array([*frontier, np.full(3, self.norm)])
 
     @cached_property
     def farthest(self) -> NDArray[np.float64]:
@@ -182,8 +182,8 @@ def inverse(real: Matrix) -> Matrix:
     """Pseudo-inverse of a symmetric matrix of rank n - 1 whose rows add up to zero."""
     even = 1.0 / real.shape[0]
     with one_thread():
-        found: Matrix = np.linalg.inv(real + even) - even
-    return found
+        pseudo_inverse: Matrix = np.linalg.inv(real + even) - even
+    return pseudo_inverse
 
 
 def along_axis(matrix: Numbers, values: Numbers, along: int) -> Numbers:
@@ -199,21 +199,21 @@ def _searched(gram: Matrix) -> Matrix:
     even = 1.0 / cells
     centre = np.eye(cells) - even
     # Both are made regular by the total, which then stays apart from the rest.
-    wanted = centre @ gram @ centre + even
+    regular = centre @ gram @ centre + even
     weights: Vector = np.full(cells, even)
-    found = centre
+    strategy = centre
     for _ in range(_ROUNDS):
         lower = np.linalg.cholesky((centre * weights) @ centre + even)
-        half = solve_triangular(lower, _root(lower.T @ wanted @ lower), lower=True, trans="T").T
-        found = solve_triangular(lower, half, lower=True, trans="T") - even
-        weights = weights * np.diagonal(found) ** 2
+        half = solve_triangular(lower, _root(lower.T @ regular @ lower), lower=True, trans="T").T
+        strategy = solve_triangular(lower, half, lower=True, trans="T") - even
+        weights = weights * np.diagonal(strategy) ** 2
         weights = weights / np.sum(weights)
-    best: Matrix = found / float(np.max(np.diagonal(found)))
+    best: Matrix = strategy / float(np.max(np.diagonal(strategy)))
     return best
 
 
 def _root(matrix: Matrix) -> Matrix:
     """Root of a symmetric matrix."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    found: Matrix = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return found
+    root: Matrix = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return root

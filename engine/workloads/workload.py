@@ -97,8 +97,8 @@ class Total(_Named):
 
     def apply(self, counts: Numbers) -> Numbers:
         """Sum over the first axis."""
-        found: Numbers = np.sum(counts, axis=0, keepdims=True, dtype=counts.dtype)
-        return found
+        sums: Numbers = np.sum(counts, axis=0, keepdims=True, dtype=counts.dtype)
+        return sums
 
     def gram(self) -> Matrix:
         """All ones."""
@@ -120,8 +120,8 @@ class Prefix(_Named):
     def gram(self) -> Matrix:
         """``n - max(j, k)``."""
         index = np.arange(self.cells, dtype=np.float64)
-        found: Matrix = self.cells - np.maximum.outer(index, index)
-        return found
+        gram: Matrix = self.cells - np.maximum.outer(index, index)
+        return gram
 
 
 class AllRange(_Named):
@@ -148,8 +148,8 @@ class AllRange(_Named):
     def gram(self) -> Matrix:
         """``(min(j, k) + 1) (n - max(j, k))``."""
         index = np.arange(self.cells, dtype=np.float64)
-        found: Matrix = (np.minimum.outer(index, index) + 1.0) * (self.cells - np.maximum.outer(index, index))
-        return found
+        gram: Matrix = (np.minimum.outer(index, index) + 1.0) * (self.cells - np.maximum.outer(index, index))
+        return gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +187,8 @@ class Explicit:
 
     def apply(self, counts: Numbers) -> Numbers:
         """Matrix product; exact in int64 where both are integers and no sum leaves int64."""
-        found: Numbers = np.tensordot(self.matrix, counts, axes=(1, 0))
-        return found
+        products: Numbers = np.tensordot(self.matrix, counts, axes=(1, 0))
+        return products
 
     def gram(self) -> Matrix:
         """``W'W``."""

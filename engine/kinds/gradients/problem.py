@@ -128,11 +128,13 @@ class GradientProblem(OuterProducts):
             pairs = [(replace(one, neighbours=neighbours), part) for one, part in self._each(spread)]
             return max((one.l2(part) if norm == 2 else one.l1(part)).bound for one, part in pairs)
 
-        found = change(self.neighbours)
+        largest = change(self.neighbours)
         if self.neighbours is Neighbours.REPLACE_ONE and isinstance(self.batches, FixedBatches):
             # A record that enters another batch moves 2 most sums by one record each: sqrt(2) times that, or twice.
-            found = max(found, (math.sqrt(2.0) if norm == 2 else 2.0) * change(Neighbours.ADD_REMOVE) * (1.0 + 1e-15))
-        return found
+            largest = max(
+                largest, (math.sqrt(2.0) if norm == 2 else 2.0) * change(Neighbours.ADD_REMOVE) * (1.0 + 1e-15)
+            )
+        return largest
 
     def _each(self, spread: Spread) -> list[tuple[GradientProblem, Spread]]:
         """One sum with the spread of a step, for each spread that a step has."""

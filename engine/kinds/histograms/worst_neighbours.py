@@ -16,8 +16,8 @@ def worst_neighbours() -> list[SmallCase]:
     """Return records in the first bins against none, and against those in the last bins; with and without values."""
     bins, last = np.eye(3)[[0, 0, 0]], np.eye(3)[[2, 2, 1]]
     parts = [np.array(part)[:, None] for part in list(product((1.0, 0.0), repeat=3))[:-1]]
-    moved = [(bins * part, last * other) for part in parts for other in (np.zeros((3, 1)), *parts)]
+    replacements = [(bins * part, last * other) for part in parts for other in (np.zeros((3, 1)), *parts)]
     return [
         SmallCase(_QUERY, Histograms((3, 3, 2), ADD, ROWS), [(bins * part, np.zeros((3, 3))) for part in parts]),
-        SmallCase(_QUERY, Histograms((3, 3, 2), REPLACE, ROWS), moved),
+        SmallCase(_QUERY, Histograms((3, 3, 2), REPLACE, ROWS), replacements),
     ]

@@ -128,13 +128,13 @@ class SecondMoment:
             total = float(np.max(weights) if self.body is Body.BALL else np.sum(weights))
         # The share that balances noise of sums against noise of products for records as far out as the shape allows.
         constant = 1.0 / (1.0 + np.sqrt(rows.size))
-        found: Vector = np.concatenate([[constant], weights / total * (1.0 - constant)]) ** -0.5
-        return found, found
+        spread: Vector = np.concatenate([[constant], weights / total * (1.0 - constant)]) ** -0.5
+        return spread, spread
 
     def record_length(self, spread: Spread) -> float:
         """Largest length of a record in units of the spread: its square is what one more record adds to the answer."""
-        found: float = max(replace(self, neighbours=Neighbours.ADD_REMOVE).l2(spread).bound, 0.0) ** 0.5
-        return found
+        length: float = max(replace(self, neighbours=Neighbours.ADD_REMOVE).l2(spread).bound, 0.0) ** 0.5
+        return length
 
     def spread(self, rows: Vector, columns: Vector) -> Spread:
         """Symmetric noise."""
@@ -145,8 +145,8 @@ class SecondMoment:
     @property
     def compared_diagonal(self) -> bool:
         """Whether ``auto`` compares such noise: for a covariance if its relation and features have a proof."""
-        known = self.neighbours is Neighbours.ADD_REMOVE or self.body is Body.CUBE
-        return self.own_diagonal and (not self.augmented or (known and 2 <= self.scale.size <= MOST_FEATURES))
+        provable = self.neighbours is Neighbours.ADD_REMOVE or self.body is Body.CUBE
+        return self.own_diagonal and (not self.augmented or (provable and 2 <= self.scale.size <= MOST_FEATURES))
 
     def l2(self, spread: Spread) -> Sensitivity:
         """See :mod:`.second_moment`; for a diagonal that is not isometric :mod:`.moment_diagonal`."""
@@ -155,18 +155,20 @@ class SecondMoment:
         weights = self._reached(spread.rows) ** -2.0
         constant, free = (float(weights[0]), weights[1:]) if self.augmented else (0.0, weights)
         if isinstance(self.body, CappedBox):
-            found = capped_second_moment(self.body, free, self.neighbours, constant)
+            sensitivity = capped_second_moment(self.body, free, self.neighbours, constant)
         else:
-            found = second_moment_sensitivity(self.body, free, self.neighbours, constant)
+            sensitivity = second_moment_sensitivity(self.body, free, self.neighbours, constant)
         if self.neighbours is Neighbours.REPLACE_ONE and not self.even and uncapped(self.body) is Body.CUBE:
             # A furthest record and one at the origin, which have the constant in common.
             one = largest_l2(self.body, self._reached(spread.rows)[int(self.augmented) :]) ** 2 / _ROUND_UP
-            found = Sensitivity(found.bound, min(found.attained, sqrt(one * (one + 2.0 * constant))))
+            sensitivity = Sensitivity(sensitivity.bound, min(sensitivity.attained, sqrt(one * (one + 2.0 * constant))))
         if self.neighbours is Neighbours.REPLACE_ONE and self.ends is not None:
             within = replaced_in_box(*over(self.ends, spread.rows[int(self.augmented) :]), constant)
             # Records of a box within a ball are in the box; whether they reach what it attains is not known.
-            found = tighter(found, within if isinstance(self.body, Body) else Sensitivity(within.bound, 0.0))
-        return self._of_triangle(found, weights) if spread.unscaled else found
+            sensitivity = tighter(
+                sensitivity, within if isinstance(self.body, Body) else Sensitivity(within.bound, 0.0)
+            )
+        return self._of_triangle(sensitivity, weights) if spread.unscaled else sensitivity
 
     def _with_diagonal(self, spread: Spread, diagonal: Diagonal) -> Sensitivity:
         """L2 in the norm of noise whose diagonal has a size of its own."""
@@ -179,12 +181,12 @@ class SecondMoment:
             return self._with_sizes(spread, diagonal)
         # Where features do not reach alike, all of them may reach one: then no pair is known to be furthest.
         size = float(rows[0] if reached_alike else spread.rows[0]) ** 2
-        found = box_sensitivity(self.body, self.shape[0], self.neighbours, diagonal)
-        d, attained = self.shape[0], found.attained if reached_alike else 0.0
+        sensitivity = box_sensitivity(self.body, self.shape[0], self.neighbours, diagonal)
+        d, attained = self.shape[0], sensitivity.attained if reached_alike else 0.0
         if replaced and not self.even:
             # A record at one end of every feature and one at the origin.
             attained = min(attained, sqrt(d * (d - 1.0) + diagonal.gain * d))
-        return Sensitivity(found.bound / size * _ROUND_UP, attained / size)
+        return Sensitivity(sensitivity.bound / size * _ROUND_UP, attained / size)
 
     def _with_sizes(self, spread: Spread, diagonal: Diagonal) -> Sensitivity:
         """The same where entries of the diagonal have sizes of their own; see :mod:`.diagonal_sizes`."""
@@ -213,9 +215,9 @@ class SecondMoment:
         """Spread over what each feature of a box reaches of coordinate one: |v_i| <= reach_i, and some v has it."""
         if self.ends is None or self.body not in (Body.CUBE, Body.HALF_CUBE):
             return rows
-        found = rows.copy()
-        found[int(self.augmented) :] /= np.maximum(-self.ends[0], self.ends[1])
-        return found
+        ratios = rows.copy()
+        ratios[int(self.augmented) :] /= np.maximum(-self.ends[0], self.ends[1])
+        return ratios
 
     def _of_triangle(self, frobenius: Sensitivity, weights: Vector) -> Sensitivity:
         """L2 of the upper triangle and diagonal of a change D: ``(|D|_F^2 + |diag D|^2) / 2``, at most ``|D|_F^2``."""
@@ -264,8 +266,8 @@ class SecondMoment:
 
     def least_products(self, units: Vector, count: float, sums: Vector) -> float | None:
         """Least total variance of a covariance's products; see :func:`.covariance_bound.least_products`."""
-        known = type(self) is SecondMoment and self.augmented and self.body is Body.CUBE and self.even
-        return least_products(self.neighbours, units, count, sums) if known else None
+        applicable = type(self) is SecondMoment and self.augmented and self.body is Body.CUBE and self.even
+        return least_products(self.neighbours, units, count, sums) if applicable else None
 
     def largest_norm(self) -> float:
         """``rows_at_most * sup |v|^2``."""

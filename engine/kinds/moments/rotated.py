@@ -33,11 +33,11 @@ class RotatedSecondMoment(SecondMoment):
 
     def l2(self, spread: Spread) -> Sensitivity:
         """See the module; an upper bound under replace-one, and never above that of the cube around."""
-        found = longest(self.records, spread.rows, ROUNDING_ALONG_DIRECTIONS / self.largest)
+        length = longest(self.records, spread.rows, ROUNDING_ALONG_DIRECTIONS / self.largest)
         # yy' - zz' has squared norm |y|^4 + |z|^4 - 2 (y.z)^2 <= 2 sup |y|^4; with z = 0 it is |y|^4.
         factor = 1.0 if self.neighbours is Neighbours.ADD_REMOVE else sqrt(2.0)
-        bound = min(factor * found.bound**2 * _UP, super().l2(spread).bound)
-        return Sensitivity(bound, found.attained**2 * (sqrt(0.5) if spread.unscaled else 1.0))
+        bound = min(factor * length.bound**2 * _UP, super().l2(spread).bound)
+        return Sensitivity(bound, length.attained**2 * (sqrt(0.5) if spread.unscaled else 1.0))
 
     def l1(self, spread: Spread) -> Sensitivity:
         """That of the cube around: an upper bound."""
@@ -45,8 +45,8 @@ class RotatedSecondMoment(SecondMoment):
 
     def largest_norm(self) -> float:
         """``rows_at_most * sup |u|^2``."""
-        found = longest(self.records, np.ones(self.scale.size), ROUNDING_ALONG_DIRECTIONS / self.largest)
-        return self.rows_at_most * found.bound**2 * _UP
+        length = longest(self.records, np.ones(self.scale.size), ROUNDING_ALONG_DIRECTIONS / self.largest)
+        return self.rows_at_most * length.bound**2 * _UP
 
 
 def second_moment(clip: Quantiser, neighbours: Neighbours, rows_at_most: int) -> RotatedSecondMoment:

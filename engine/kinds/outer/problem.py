@@ -107,9 +107,9 @@ class OuterProducts:
         """Products differ by no more than the ends of their factors allow."""
         if self.neighbours is Neighbours.ADD_REMOVE or self.left_ends is None or self.right_ends is None:
             return known
-        found = replaced_products(over(self.left_ends, spread.rows), over(self.right_ends, spread.columns), norm)
+        change = replaced_products(over(self.left_ends, spread.rows), over(self.right_ends, spread.columns), norm)
         both_boxes = isinstance(self.left, Body) and isinstance(self.right, Body)
-        return tighter(known, found if both_boxes else Sensitivity(found.bound, 0.0))
+        return tighter(known, change if both_boxes else Sensitivity(change.bound, 0.0))
 
     def _change(self, largest: Callable[[AnyBody, Vector], float], disjoint: float, spread: Spread) -> Sensitivity:
         rows = _reached(self.left, self.left_ends, spread.rows)

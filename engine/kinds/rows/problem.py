@@ -116,13 +116,13 @@ class Rows:
 
     def l2(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body: by its diameter."""
-        known = self._change(widest_l2(self.body, spread.columns), largest_l2(self.body, spread.columns), spread)
-        return self._within(known, wider_l2, spread)
+        diameter = self._change(widest_l2(self.body, spread.columns), largest_l2(self.body, spread.columns), spread)
+        return self._within(diameter, wider_l2, spread)
 
     def l1(self, spread: Spread) -> Sensitivity:
         """One row changes anywhere within the body."""
-        known = self._change(widest_l1(self.body, spread.columns), largest_l1(self.body, spread.columns), spread)
-        return self._within(known, wider_l1, spread)
+        diameter = self._change(widest_l1(self.body, spread.columns), largest_l1(self.body, spread.columns), spread)
+        return self._within(diameter, wider_l1, spread)
 
     def largest_entry(self, spread: Spread) -> Sensitivity:
         """Largest entry of the answer's change, divided by the spread: the widest feature's width.
@@ -145,8 +145,8 @@ class Rows:
         """Coordinates differ by no more than the widths of their box."""
         if self.ends is None:
             return known
-        found, least = wider(self.body, self.ends[1] - self.ends[0], spread.columns), float(np.min(spread.rows))
-        return tighter(known, Sensitivity(found.bound / least * _ROUND_UP, found.attained / least))
+        change, least = wider(self.body, self.ends[1] - self.ends[0], spread.columns), float(np.min(spread.rows))
+        return tighter(known, Sensitivity(change.bound / least * _ROUND_UP, change.attained / least))
 
     def _change(self, widest: Sensitivity, largest: float, spread: Spread) -> Sensitivity:
         """Distance from end to end of the body, or from its furthest record to the origin."""

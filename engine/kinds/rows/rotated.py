@@ -34,8 +34,8 @@ class RotatedRows(Rows):
     def l2(self, spread: Spread) -> Sensitivity:
         """One row changes, and both versions of it are rounded."""
         rounding = 2.0 * ROUNDING_ALONG_DIRECTIONS / self.largest
-        found = longest(self.changes, spread.columns * float(np.min(spread.rows)), rounding)
-        return Sensitivity(min(found.bound, super().l2(spread).bound), found.attained)
+        length = longest(self.changes, spread.columns * float(np.min(spread.rows)), rounding)
+        return Sensitivity(min(length.bound, super().l2(spread).bound), length.attained)
 
     def l1(self, spread: Spread) -> Sensitivity:
         """That of the cube around: an upper bound."""
@@ -43,8 +43,8 @@ class RotatedRows(Rows):
 
     def largest_norm(self) -> float:
         """``sqrt(rows) sup |u|``."""
-        found = longest(self.records, np.ones(self.scale.size), ROUNDING_ALONG_DIRECTIONS / self.largest)
-        return sqrt(self.rows) * found.bound * _UP
+        length = longest(self.records, np.ones(self.scale.size), ROUNDING_ALONG_DIRECTIONS / self.largest)
+        return sqrt(self.rows) * length.bound * _UP
 
 
 def rows(clip: Quantiser, neighbours: Neighbours, count: int) -> RotatedRows:

@@ -93,8 +93,8 @@ def totals_and_means(
 def raw_variances(variance: Vector, coordinates: Coordinates) -> Vector:
     """Variances of sums in raw units from those in coordinates, which are independent; both of shape (d,)."""
     back = coordinates.to_raw()
-    found: Vector = back**2 * variance if back.ndim == 1 else back**2 @ variance
-    return found
+    raw: Vector = back**2 * variance if back.ndim == 1 else back**2 @ variance
+    return raw
 
 
 def worst_deviations(
