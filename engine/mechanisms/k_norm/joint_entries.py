@@ -44,8 +44,8 @@ class CubeEntry:
     def beyond(self, size: float) -> tuple[float, float]:
         """Exact."""
         d, a = self.entries, size * self.deviation
-        found = max(0.0, float(gammaincc(d + 1, a)) - a / d * float(gammaincc(d, a)))
-        return found, found
+        probability = max(0.0, float(gammaincc(d + 1, a)) - a / d * float(gammaincc(d, a)))
+        return probability, probability
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class BallEntry:
             outside = float(betaincc(0.5, (d - 1) / 2.0, min(1.0, (a / r) ** 2)))
             return outside * math.exp((d - 1) * math.log(r) - r - math.lgamma(d))
 
-        found = float(quad(beyond_at, a, a + 60.0 + 4.0 * d, epsabs=0.0, epsrel=1e-9, limit=200)[0]) if a else 1.0
-        return found, found
+        probability = float(quad(beyond_at, a, a + 60.0 + 4.0 * d, epsabs=0.0, epsrel=1e-9, limit=200)[0]) if a else 1.0
+        return probability, probability
 
 
 def _where(share: Callable[[float], float], rare: float) -> float:
