@@ -44,7 +44,7 @@ from blockveil.pipeline.plan.forecast_lines import forecast_lines
 from blockveil.pipeline.plan.planning import Plan, plan_near
 from blockveil.pipeline.plan.splitting import split as split_plans
 from blockveil.pipeline.releases import charged_steps, lost_ledger
-from blockveil.pipeline.releases.books import Books
+from blockveil.pipeline.releases.charged_steps import Books
 from blockveil.pipeline.sections.fields import NAME_PATTERN
 
 NAME = re.compile(NAME_PATTERN)

@@ -155,8 +155,8 @@ def _by_prefect(
 def _tell_result(
     plan: Plan, ledger: Ledger, message: str, as_json: bool, seconds: dict[str, float] | None = None
 ) -> None:
+    from blockveil.pipeline.releases.destination import destination_of
     from blockveil.pipeline.releases.publishing import find_published
-    from blockveil.pipeline.releases.uploading import destination_of
     from blockveil.pipeline.report import error_lines, report_path
 
     published = find_published(plan.loaded.output_root, plan.release_id)

@@ -65,10 +65,10 @@ def site(
 
 def _destination(address: str, credentials: str | None) -> SiteDestination:
     from blockveil.flows.cli.common import parse_address
-    from blockveil.pipeline.releases import uploading
+    from blockveil.pipeline.config.secrets import read_credentials
     from blockveil.pipeline.report.site_upload import SiteDestination
 
-    settings = uploading.credentials("--upload-credentials", credentials, Path.cwd())
+    settings = read_credentials("--upload-credentials", credentials, Path.cwd())
     return SiteDestination(parse_address("--upload", address), settings, "--upload")
 
 

@@ -118,11 +118,11 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
 
 def _check_credentials(loaded: LoadedDeployments) -> None:
     """A site that cannot be sent for want of credentials is found before the first night, and not in a log after it."""
-    from blockveil.pipeline.releases import uploading
+    from blockveil.pipeline.config.secrets import read_credentials
 
     place = loaded.deployments.site
     if place is not None:
-        uploading.credentials("site.upload_credentials", place.upload_credentials, loaded.root)
+        read_credentials("site.upload_credentials", place.upload_credentials, loaded.root)
 
 
 def _check_reach(host: str, known: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import BinaryIO
@@ -139,3 +140,33 @@ def read_address(key: str, reference: str, base: Path) -> str:
             "Correct it; a path to an SQLite file is written in the config itself",
         )
     return address
+
+
+def read_credentials(key: str, reference: str | None, base: Path) -> dict[str, str] | None:
+    """Settings of a client that a reference stands for, or None where none is given.
+
+    Parameters
+    ----------
+    key, base
+        As for :func:`read_secret`.
+    reference
+        ``env:NAME`` or ``file:PATH`` of lines ``NAME = "VALUE"``.
+
+    Raises
+    ------
+    ConfigError
+        There is nothing where it points, or something else. No value is shown.
+    """
+    if reference is None:
+        return None
+    try:
+        found = tomllib.loads(read_secret(key, reference, base))
+    except tomllib.TOMLDecodeError:
+        found = {}
+    if found and all(isinstance(value, str) for value in found.values()):
+        return found
+    raise ConfigError(
+        f"{key}: what it refers to does not hold credentials (it is not shown)",
+        'They are lines NAME = "VALUE", such as aws_access_key_id = "..."',
+        "Correct it",
+    )

@@ -2,7 +2,6 @@
 
 The README of this folder says what goes in, what comes out, and which rule holds here.
 
-* :mod:`.books`: What a night is booked in: the ledger, and the key store of its config
 * :mod:`.catch_up`: Which nights are due although their time has passed
 * :mod:`.charged_steps`: The steps of a night as plain functions: reserve, measure, publish, seal, or abandon
 * :mod:`.compute`: What a release needs from whatever runs its graph
@@ -23,8 +22,6 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.night`: One night, start to end: the order of its steps, and one try to take them
 * :mod:`.order`: Steps as data, which any runner walks in their order
 * :mod:`.outputs`: What a published release holds
-* :mod:`.paid_bounds`: Bounds that a config takes from a release: the ledger must know that release, or its report
-  would claim too much
 * :mod:`.post_processing_error`: Error of a release after its post-processing, as written into it
 * :mod:`.publishing`: Released arrays become a published release: staged, checked, renamed, pointed to
 * :mod:`.put_back`: An operator states that an older copy of the ledger was put back, or that none was: what the ledger
@@ -33,7 +30,5 @@ The README of this folder says what goes in, what comes out, and which rule hold
 * :mod:`.retention`: Old releases are removed; their ledger entries never are
 * :mod:`.training_steps`: The steps of a training: each reads the records at the weights that the noisy sums before it
   gave
-* :mod:`.uploading`: Whether and with which credentials the releases of a config are sent to an object store, and
-  what was sent before
 * :mod:`.withdrawing`: A release that proved wrong is withdrawn: in the ledger first, then wherever readers find it
 """

@@ -13,30 +13,82 @@ import hmac
 import logging
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.base.canonical import digest
-from blockveil.pipeline.base.errors import KeyLost
+from blockveil.pipeline.base.errors import ConfigError, KeyLost
+from blockveil.pipeline.config import BoxGeometry, LoadedConfig
+from blockveil.pipeline.config.bounds_file import content_of
 from blockveil.pipeline.data.datasets import Dataset, open_records
 from blockveil.pipeline.data.released import result_digest
 from blockveil.pipeline.data.signatures import Signer
-from blockveil.pipeline.ledger import Charge
+from blockveil.pipeline.ledger import Charge, Ledger, State, refusals
+from blockveil.pipeline.ledger.entries import WITHDRAWN, Entry
 from blockveil.pipeline.ledger.reserving import ChargeRequest
+from blockveil.pipeline.ledger.restoring import is_lost
 from blockveil.pipeline.plan import signed_approval
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.plan.vetting import require_allowed
-from blockveil.pipeline.releases import lineage, lost_ledger, outputs, paid_bounds, publishing, uploading
-from blockveil.pipeline.releases.books import Books
+from blockveil.pipeline.releases import destination, lineage, lost_ledger, outputs, publishing
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.contents import LedgerDigests
 from blockveil.pipeline.releases.growing import Growth, growth_of
-from blockveil.pipeline.releases.keys import secret_of
+from blockveil.pipeline.releases.keys import NoiseKeys, open_keys, secret_of
 from blockveil.pipeline.releases.measurement import measurement_of
 from blockveil.pipeline.releases.publishing import Published, Staged
 from blockveil.pipeline.releases.training_steps import Hear, unheard
 
 _log = logging.getLogger(__name__)
+
+_RESERVED_AT_MOST = timedelta(hours=24)
+"""After this time another release of the budget gives back what a dead run had reserved."""
+
+
+@dataclass(frozen=True, eq=False)
+class Books:
+    """What nights of a config are booked in: the ledger, and the key store that the config names."""
+
+    loaded: LoadedConfig
+    ledger: Ledger
+
+    @cached_property
+    def keys(self) -> NoiseKeys:
+        """The key store that the config names, opened when a step first needs it."""
+        return open_keys(self.loaded)
+
+    def expire(self, release_id: str) -> list[str]:
+        """Give back reservations of a release's budget whose runs died long ago; their release ids.
+
+        A reservation is kept while its key exists (its attempt may commit, or a person must look); so is that of the
+        release itself.
+        """
+        own = self.ledger.find(release_id)
+        try:
+            in_use = {*self.keys.list(), "" if own is None else own.charge_id}
+        except OSError:  # whether a key exists is not known
+            return []
+        before = (datetime.now(UTC) - _RESERVED_AT_MOST).isoformat(timespec="seconds")
+        return self.ledger.expire(self.loaded.config.release.account, before, in_use.__contains__)
+
+    def standing(self, release_id: str) -> Entry | None:
+        """RESERVED entry of a release's charge; None where no charge stands.
+
+        Raises
+        ------
+        LedgerError
+            An older copy of the ledger had lost the release.
+        """
+        charge = self.ledger.find(release_id)
+        if charge is None:
+            return None
+        rows = self.ledger.history(release_id=release_id)
+        (row,) = (one for one in rows if (one.charge_id, one.kind) == (charge.charge_id, State.RESERVED))
+        if is_lost(row):
+            raise refusals.lost_night(release_id)
+        return row
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +149,7 @@ def reserve(plan: Plan, books: Books, attempt: str) -> Reservation:
     require_allowed(plan.loaded)
     publishing.sweep_staging(root, plan.release_id)
     lost_ledger.require_none(plan.loaded, ledger)
-    paid_bounds.require_paid(plan.loaded, ledger)
+    _require_paid(plan.loaded, ledger)
     reserved = books.standing(plan.release_id)
     contents = LedgerDigests.of(ledger, books.keys)  # before the records: an erasure is then seen
     _enter(plan, begun=reserved is not None)
@@ -109,7 +161,7 @@ def reserve(plan: Plan, books: Books, attempt: str) -> Reservation:
         dataset = growth.dataset
     fingerprint = growth.fingerprint if growth else contents.fingerprint(dataset, reserved)
     spec = plan.spec(fingerprint, growth.history if growth else None, dataset.part)
-    uploading.require_places(plan.loaded, root, plan.release_id)
+    destination.require_places(plan.loaded, root, plan.release_id)
     charge = ledger.reserve(
         ChargeRequest(
             release_id=plan.release_id,
@@ -131,7 +183,7 @@ def reserve(plan: Plan, books: Books, attempt: str) -> Reservation:
     if charge.warning is not None:
         _log.warning("%s: %s", plan.release_id, charge.warning)
     try:
-        published = uploading.find_published(plan.loaded, root, plan.release_id, charge.charge_id)
+        published = destination.find_published(plan.loaded, root, plan.release_id, charge.charge_id)
         if published is None:
             contents.require_whole(reserved)
     except BaseException as error:
@@ -140,6 +192,37 @@ def reserve(plan: Plan, books: Books, attempt: str) -> Reservation:
             ledger.void_if_reserved(charge.charge_id, type(error).__name__)
         raise
     return Reservation(charge, dataset, None if charge.is_new else _resumed_from(charge, published), published, growth)
+
+
+def _require_paid(loaded: LoadedConfig, ledger: Ledger) -> None:
+    """Refuse bounds from a release that this ledger has not charged and sealed.
+
+    Its report would claim too much. One that the ledger knows with other content, or as withdrawn, is refused too.
+    """
+    for key, shape in loaded.config.query.geometries.items():
+        if not isinstance(shape, BoxGeometry) or shape.bounds_release is None:
+            continue
+        history = ledger.history(release_id=shape.bounds_release)
+        released = [each for each in history if each.kind == State.RELEASED]
+        content = content_of(loaded, key, shape)
+        if released and all(each.payload["output_digest"] != content for each in released):
+            raise ConfigError(
+                f"query.{key}.bounds: the file is of another release {shape.bounds_release} than the ledger's",
+                "A file of bounds states the content of the release that paid for them",
+                "Write it again with blockveil public bounds read, from the release that this ledger charged",
+            )
+        if any(each.kind == WITHDRAWN for each in history):
+            raise ConfigError(
+                f"query.{key}.bounds: the release {shape.bounds_release} was withdrawn",
+                "What a withdrawn release says is not to be used",
+                "Release bounds anew, or write lower and upper of each feature from public knowledge",
+            )
+        if not released:
+            raise ConfigError(
+                f"query.{key}.bounds: the ledger has no release {shape.bounds_release}",
+                "Bounds that the records gave are paid for by a release in the ledger that pays for this one",
+                "Make that release with this ledger, or write lower and upper of each feature from public knowledge",
+            )
 
 
 def _resumed_from(charge: Charge, published: Published | None) -> str:

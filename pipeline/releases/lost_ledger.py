@@ -18,8 +18,7 @@ from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.pointers import stated
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.ledger.restoring import is_lost
-from blockveil.pipeline.releases.destination import Destination
-from blockveil.pipeline.releases.uploading import destination_of
+from blockveil.pipeline.releases.destination import Destination, destination_of
 
 LONGEST_REASON = 200
 """Characters of what a person says of a loss."""

@@ -20,9 +20,8 @@ from blockveil.pipeline.base import interrupts
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.planning import Plan
-from blockveil.pipeline.releases import charged_steps, uploading
-from blockveil.pipeline.releases.books import Books
-from blockveil.pipeline.releases.charged_steps import Outcome, Reservation
+from blockveil.pipeline.releases import charged_steps, destination
+from blockveil.pipeline.releases.charged_steps import Books, Outcome, Reservation
 from blockveil.pipeline.releases.compute import Compute, Tell
 from blockveil.pipeline.releases.order import OrderedStep, Result, StepRunner, once
 from blockveil.pipeline.releases.publishing import Published, Staged
@@ -96,8 +95,8 @@ class Attempt:
         self._published = charged_steps.publish(self.plan, _reached(self._staged))
 
     def upload(self) -> None:
-        """Send what this or an earlier attempt published; as :func:`.uploading.send`. May be tried again."""
-        uploading.send(self.plan.loaded, _reached(self._published), self.tell)
+        """Send what this or an earlier attempt published; as :func:`.destination.send`. May be tried again."""
+        destination.send(self.plan.loaded, _reached(self._published), self.tell)
 
     def seal(self) -> None:
         """Mark the charge of what this or an earlier attempt published as released; as :func:`.charged_steps.seal`."""

@@ -17,9 +17,8 @@ from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.pointers import withdrawal_of
 from blockveil.pipeline.ledger import Ledger, State
 from blockveil.pipeline.releases.catch_up import charges_of
-from blockveil.pipeline.releases.destination import Destination
+from blockveil.pipeline.releases.destination import Destination, destination_of
 from blockveil.pipeline.releases.growing import needed_later
-from blockveil.pipeline.releases.uploading import destination_of
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.data.pointers import RELEASE_FOLDER, read_json, split_release_id
 from blockveil.pipeline.ledger import Charge, Ledger, State
 from blockveil.pipeline.ledger.entries import WITHDRAWN
-from blockveil.pipeline.releases.uploading import destination_of
+from blockveil.pipeline.releases.destination import destination_of
 
 LONGEST_REASON = 200
 """Characters of what a curator says of a withdrawal."""

@@ -18,7 +18,7 @@ from blockveil.pipeline.data.stores import Location
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases.charged_steps import Outcome
-from blockveil.pipeline.releases.uploading import destination_of
+from blockveil.pipeline.releases.destination import destination_of
 from blockveil.pipeline.report import (
     comparison_page,
     facts,

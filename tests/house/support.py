@@ -21,7 +21,7 @@ from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.pipeline.config import LoadedConfig, load_config
 from blockveil.pipeline.ledger import Ledger, marks
 from blockveil.pipeline.plan.begun_plans import as_begun
-from blockveil.pipeline.releases.books import Books
+from blockveil.pipeline.releases.charged_steps import Books
 
 CANARY = 271828.182845904
 """A raw value that must never be seen outside the records."""

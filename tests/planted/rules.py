@@ -133,7 +133,7 @@ MUTANTS = (
         ),
         (
             "test_bounds_whose_release_the_ledger_does_not_know_are_refused_before_anything_is_spent",
-            "blockveil.pipeline.releases.paid_bounds:require_paid",
+            "blockveil.pipeline.releases.charged_steps:_require_paid",
             "if not released:",
             "if False:",
         ),

@@ -175,7 +175,7 @@ MISTAKES = {
         "blockveil.pipeline.ledger.sqlite:_configure", (("synchronous=FULL", "synchronous=NORMAL"),)
     ),
     "what is sealed may not have been sent": Mistake(
-        "blockveil.pipeline.releases.uploading:send", (("    if place is not None:\n", "    if False:\n"),)
+        "blockveil.pipeline.releases.destination:send", (("    if place is not None:\n", "    if False:\n"),)
     ),
     "two nights of a charge draw for one place": Mistake(
         _SHARED + "check_commit", (("    if \"continual\" in spec:", "    if False:"),)

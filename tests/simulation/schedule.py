@@ -31,7 +31,6 @@ from blockveil.pipeline.plan.begun_plans import as_begun
 from blockveil.pipeline.plan.effort import Effort
 from blockveil.pipeline.plan.planning import Plan
 from blockveil.pipeline.releases import (
-    books,
     charged_steps,
     destination,
     growing,
@@ -165,7 +164,7 @@ class Schedule:
         times = SimpleNamespace(sleep=world.sleep, time=lambda: world.now / SECOND, time_ns=lambda: world.now)
         randomness = SimpleNamespace(token_hex=lambda count: world.bytes(count).hex())
         made = Replacements()
-        made.put(books, datetime=clock)
+        made.put(charged_steps, datetime=clock)
         for module in (database, keys, known_content):
             made.put(module, time=times)
         for module in (writer_queue, interrupts):

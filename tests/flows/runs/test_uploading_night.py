@@ -10,7 +10,7 @@ import pytest
 from blockveil.flows.runs import release_flow
 from blockveil.flows.runs.reviewed import CONFIG_ROOT
 from blockveil.pipeline.base.errors import StoreUnreachable
-from blockveil.pipeline.releases import uploading
+from blockveil.pipeline.releases import destination
 from blockveil.pipeline.releases.keys import KeyStore
 from tests.house import support
 from tests.pipeline.data.test_objects import SECRET
@@ -89,7 +89,7 @@ def test_a_store_that_fails_once_at_every_third_object_is_tried_again_within_the
 
 
 def test_a_store_that_is_away_for_one_attempt_of_the_step_ends_with_the_release(people, bucket, monkeypatch):
-    send, tries = uploading.send, []
+    send, tries = destination.send, []
 
     def away_once(*args):
         tries.append(1)
@@ -97,7 +97,7 @@ def test_a_store_that_is_away_for_one_attempt_of_the_step_ends_with_the_release(
             raise StoreUnreachable("the store", "is away", "Wait.")
         return send(*args)
 
-    monkeypatch.setattr(uploading, "send", away_once)
+    monkeypatch.setattr(destination, "send", away_once)
     state = run()
     assert state.is_completed(), state.message
     assert len(tries) == 2

@@ -9,8 +9,7 @@ from blockveil.pipeline.base.errors import BudgetExhausted
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
-from blockveil.pipeline.releases.books import Books
-from blockveil.pipeline.releases.charged_steps import reserve
+from blockveil.pipeline.releases.charged_steps import Books, reserve
 from blockveil.pipeline.releases.keys import KeyStore
 from tests.house import support
 
