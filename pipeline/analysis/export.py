@@ -21,7 +21,7 @@ from blockveil.pipeline.analysis import labelled, model_files, optional
 from blockveil.pipeline.analysis.trained_model import TrainedModel
 from blockveil.pipeline.base import durable, staging
 from blockveil.pipeline.base.canonical import canonical_json
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError, guard
 from blockveil.pipeline.base.permissions import open_as
 from blockveil.pipeline.data.released import OpenRelease, stating
 from blockveil.pipeline.report.words import plain_words
@@ -62,12 +62,14 @@ def export(release: OpenRelease, place: Path, form: str) -> list[Path]:
         raise ConfigError(f'"{form[:60]}" is no form of an export', f"It is {', '.join(FORMS)}", "Choose one of them")
     if place.exists() or place.is_symlink():
         raise ConfigError(f'"{place.name}" exists', "An export is a new folder or file", "Choose another name")
-    try:
+
+    def written() -> list[Path]:
         with stating(release.path):
             return _written(release, place, FORMS[form])
-    except OSError as error:
-        failure = durable.store_error(error, "The export cannot be written", "its place")
-    raise failure
+
+    return guard(
+        written, lambda error: durable.store_error(error, "The export cannot be written", "its place"), OSError
+    )
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError, guard
 from blockveil.pipeline.config import BoxFeature, Geometry, PointFeature, load_config
 from blockveil.pipeline.config.explain import explain
 from blockveil.pipeline.config.model import ReleaseConfig
@@ -95,14 +95,8 @@ def _check_share(share: float) -> None:
 
 
 def _checked(drafted: dict[str, Any], source: str, share: float) -> str:
-    try:
-        ReleaseConfig.model_validate(drafted)
-    except ValidationError as error:
-        failure = explain(error, drafted, source)
-    else:
-        return _text(drafted, source, share)
-    # Raised outside the handler: a chained pydantic error would print the whole input again.
-    raise failure
+    guard(lambda: ReleaseConfig.model_validate(drafted), lambda error: explain(error, drafted, source), ValidationError)
+    return _text(drafted, source, share)
 
 
 def _drafted(tree: Mapping[str, Any], share: float, what: str, bins: dict[str, Any]) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from blockveil.engine.records.geometry import Ellipsoid, GeometryError
 from blockveil.engine.shapes.box_noise import box_variances
-from blockveil.engine.shapes.duality import least_covariance
+from blockveil.engine.shapes.duality import Solution, least_covariance
 from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.errors import ConfigError, StoreError
+from blockveil.pipeline.base.errors import ConfigError, StoreError, guard
 
 Array = NDArray[np.float64]
 Origin = Literal["midpoint", "mean", "zero"]
@@ -108,23 +108,27 @@ def shape_of_list(file: Path, origin: Origin) -> ListedShape:
     centre = centres[origin]
     scale = values.std(axis=0)
     changes = (values - centre) / scale
-    try:
+
+    def fitted() -> tuple[Solution, Array]:
         design = least_covariance(changes, np.ones(d), 1.0, _GAP)
         if design.core.shape[0] < d:
             raise GeometryError("its records lie in a plane through the origin")
         matrix = design.covariance * np.outer(scale, scale) * _ROOM
         Ellipsoid(centre, matrix).coordinates()
-    except ValueError as error:
-        failure = ConfigError(
+        return design, matrix
+
+    design, matrix = guard(
+        fitted,
+        lambda error: ConfigError(
             "this list gives no ellipsoid",
             str(error),
             "Choose another origin, or leave out features that others determine",
-        )
-    else:
-        of_sum, of_moment = _noise_beside_the_box(design.covariance, np.max(np.abs(changes), axis=0))
-        gap = _ROOM * design.total / design.lower_bound - 1.0
-        return ListedShape(matrix, names, centre, n, gap, of_sum, of_moment)
-    raise failure
+        ),
+        ValueError,
+    )
+    of_sum, of_moment = _noise_beside_the_box(design.covariance, np.max(np.abs(changes), axis=0))
+    gap = _ROOM * design.total / design.lower_bound - 1.0
+    return ListedShape(matrix, names, centre, n, gap, of_sum, of_moment)
 
 
 def _require_a_shape(names: tuple[str, ...], n: int, varies: NDArray[np.bool_]) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from blockveil.engine.shapes import adapted
 from blockveil.pipeline.base import durable
-from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.base.errors import ConfigError, guard
 from blockveil.pipeline.releases.publishing import ReleaseInMemory, read_release
 
 
@@ -98,19 +98,18 @@ def adapted_shape(release: Path, headroom: float, floor: float = adapted.FLOOR) 
     variance = np.diagonal(matrix)
     # Each feature counts relative to its own released spread, so that units do not matter.
     importance = 1.0 / np.maximum(variance, 1e-6 * float(np.max(np.abs(variance))) + 1e-300)
-    try:
-        shape = adapted.adapted_shape(matrix, importance, floor) * headroom**2
-    except ValueError as error:
-        failure = ConfigError("This release gives no shape", str(error), "Use a release with a larger epsilon")
-    else:
-        scale = np.sqrt(np.outer(importance, importance))
-        axes, values = np.linalg.eigvalsh(shape * scale), np.linalg.eigvalsh((matrix + matrix.T) / 2.0 * scale)
-        raised = int(np.count_nonzero(values < floor * values[-1]))
-        m = axes.size
-        saving = (np.sum(axes) ** 2 + np.sum(axes**2)) / (m * (m + 1) * axes[-1] ** 2)
-        names = tuple(str(name) for name in source.arrays["feature"])
-        return Adapted(shape, names, origin, float(saving), floor, raised, str(source.attributes["release_id"]))
-    raise failure
+    shape = headroom**2 * guard(
+        lambda: adapted.adapted_shape(matrix, importance, floor),
+        lambda error: ConfigError("This release gives no shape", str(error), "Use a release with a larger epsilon"),
+        ValueError,
+    )
+    scale = np.sqrt(np.outer(importance, importance))
+    axes, values = np.linalg.eigvalsh(shape * scale), np.linalg.eigvalsh((matrix + matrix.T) / 2.0 * scale)
+    raised = int(np.count_nonzero(values < floor * values[-1]))
+    m = axes.size
+    saving = (np.sum(axes) ** 2 + np.sum(axes**2)) / (m * (m + 1) * axes[-1] ** 2)
+    names = tuple(str(name) for name in source.arrays["feature"])
+    return Adapted(shape, names, origin, float(saving), floor, raised, str(source.attributes["release_id"]))
 
 
 def save_matrix(matrix: NDArray[np.float64], output: Path) -> None:

@@ -10,13 +10,12 @@ from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger.guessing import cap_sentence
 from blockveil.pipeline.ledger.proofs import Proof
 from blockveil.pipeline.plan.balance import balance
-from blockveil.pipeline.report import bounds_source
 from blockveil.pipeline.report.certified import Account, Certified, Paid
 from blockveil.pipeline.report.evaluation import LEDGER
 from blockveil.pipeline.report.facts import Rows
 from blockveil.pipeline.report.markup import document
 from blockveil.pipeline.report.report_sections import ReportSection
-from blockveil.pipeline.report.words import plain_words
+from blockveil.pipeline.report.words import plain_words, source_rows
 
 LONGEST = 40
 """Features whose bounds stand on the page; the release holds the others."""
@@ -167,7 +166,7 @@ def _bounds(query: Mapping[str, Any]) -> list[ReportSection]:
     shown = [{"feature": name, "least": least, "largest": most} for name, least, most in ranges[:LONGEST]]
     more = len(ranges) - LONGEST
     return [
-        ReportSection(lines=[*_plain(query), *bounds_source.source_rows(dict(query))], table=shown),
+        ReportSection(lines=[*_plain(query), *source_rows(dict(query))], table=shown),
         ReportSection(sentences=[f"The release states the bounds of {more:,} more."] if more > 0 else []),
     ]
 

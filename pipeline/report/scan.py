@@ -152,23 +152,7 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """What one band of a tile adds to a pass.
-
-    Attributes
-    ----------
-    tile
-        The band.
-    shown, raw, noise, shape
-        What it adds to the sums of those names.
-    column_sums, column_squares
-        Of its entries, and of the squares of their noise, by column.
-    on, off
-        Entries on the diagonal of a symmetric matrix, and all others: how many there are, and how many stand.
-    beyond_two, not_estimable
-        As in :class:`Scan`.
-    strongest
-        Its strongest entries, by size, row and column.
-    """
+    """What one band of a tile adds to a pass, by the names of its sums; ``on`` and ``off`` the diagonal."""
 
     tile: EntriesTile
     shown: Array

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from blockveil.pipeline.data.contribution import Contribution
-from blockveil.pipeline.report import after, bounds_source, evaluation, learned_shape
+from blockveil.pipeline.report import after, evaluation, learned_shape
 from blockveil.pipeline.report import facts as found
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.number_sources import PLAN, Sources
 from blockveil.pipeline.report.report_sections import ReportSection
-from blockveil.pipeline.report.words import origin
+from blockveil.pipeline.report.words import origin, source_rows
 
 
 def specialist_sections(facts: Facts, folder: str, sources: Sources) -> list[ReportSection]:
@@ -101,7 +101,7 @@ def guarantee_rows(facts: Facts) -> list[tuple[str, str]]:
         ("Neighbours", str(promise["neighbours"])),
         *_unit_rows(promise),
         ("Mechanism", str(noise["mechanism"])),
-        *bounds_source.source_rows(learned_shape.asked(facts.attributes)),
+        *source_rows(learned_shape.asked(facts.attributes)),
         *(("Unvetted", origin(each)) for each in facts.attributes.get("unvetted", [])),
         *_noise_rows(noise),
     ]

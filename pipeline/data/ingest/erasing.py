@@ -249,17 +249,7 @@ def _is_known(unit: ChosenRows, text: str) -> bool:
 
 @dataclass(frozen=True)
 class _Held:
-    """Rows of a part: of units to erase, and of the others.
-
-    Attributes
-    ----------
-    position
-        Which part it is.
-    entries
-        Its units in the order of its rows, and how many rows each has.
-    erased
-        Which of these units are to be erased.
-    """
+    """Units of a part in the order of its rows, how many rows each has, and which of these units are to be erased."""
 
     position: int
     entries: NDArray[np.void]

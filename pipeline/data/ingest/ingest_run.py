@@ -28,11 +28,10 @@ from blockveil.pipeline.data.ingest.column_faults import ColumnFault
 from blockveil.pipeline.data.ingest.database_table import SourceTable, open_table
 from blockveil.pipeline.data.ingest.delta_files import open_delta
 from blockveil.pipeline.data.ingest.files import find, require_each_once
-from blockveil.pipeline.data.ingest.further_faults import with_further_faults
 from blockveil.pipeline.data.ingest.iceberg_files import open_iceberg
 from blockveil.pipeline.data.ingest.networks import networks
 from blockveil.pipeline.data.ingest.readers import SUFFIXES, Readable
-from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell, run_bytes
+from blockveil.pipeline.data.ingest.source_rows import ALGORITHM, Source, Tell, run_bytes, with_further_faults
 from blockveil.pipeline.data.ingest.store_contract import Contract
 from blockveil.pipeline.data.ingest.store_filling import fill
 from blockveil.pipeline.data.ingest.stored import find_arrays

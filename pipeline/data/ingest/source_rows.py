@@ -41,6 +41,12 @@ ALGORITHM = "blockveil ingest 1"
 PIECE_ROWS = 2**16
 """Rows of a range of units that are handed to the writer at once."""
 
+MOST_FAULTS = 20
+"""Columns at fault that are named."""
+
+MOST_ROWS = 2_000_000
+"""Rows in which each further fault is looked for."""
+
 _BASE_BYTES = 560 * 2**20
 """Batches, blocks and the buffers of libraries, as measured with row groups of 50 MiB."""
 
@@ -243,8 +249,36 @@ def _merged(
         tell(_WRITING, (number + 1) / progress.ranges)
 
 
-def first_fault(source: Source, most: int) -> ColumnFault | None:
-    """What the first column is at fault for that does not fit its declaration; stores nothing."""
+def with_further_faults(source: Source, first: ColumnFault) -> DataError:
+    """The first fault of a source, together with those of its other columns, so that a person corrects all at once.
+
+    The source is read again without the columns at fault, until no other one is found; no value is told of them.
+    """
+    faults, rest = [first], _without(source, first.column)
+    while rest is not None and len(faults) < MOST_FAULTS:
+        found = _first_fault(rest, MOST_ROWS)
+        if found is None:
+            break
+        faults.append(found)
+        rest = _without(rest, found.column)
+    order = {name: place for place, name in enumerate(source.config.inputs)}
+    ordered = sorted(faults, key=lambda fault: order.get(fault.column, -1))
+    plain = [DataError(fault.value, fault.rule, fault.remedy) for fault in ordered]
+    return DataError(plain[0].value, plain[0].rule, plain[0].remedy, plain[1:])
+
+
+def _without(source: Source, column: str) -> Source | None:
+    """The source without what is declared of a column; None where nothing is left, or it is of no such declaration."""
+    config = source.config
+    kept = tuple(each for each in config.columns if column not in each.inputs)
+    if not kept or len(kept) == len(config.columns):
+        return None
+    narrower = config.model_copy(update={"columns": kept})
+    return replace(source, loaded=replace(source.loaded, config=narrower))
+
+
+def _first_fault(source: Source, most: int) -> ColumnFault | None:
+    """What the first column is at fault for that does not fit its declaration, in so many rows; stores nothing."""
     unit, seen = source.config.bounded, 0
     digester = None if unit is None else Digester(unit.seed)
     apart = replace(source, counts=OperatorCounts(), matched=MatchedLists())

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from blockveil.pipeline.base.errors import DataError
-from blockveil.pipeline.data.ingest import further_faults
+from blockveil.pipeline.data.ingest import source_rows
 from tests.pipeline.data.ingest import ingest_support as people
 
 ROWS = 5_000
@@ -80,10 +80,10 @@ def test_a_corrected_source_is_ingested_and_the_one_that_is_left_is_told_alone(t
 
 
 def test_a_search_ends_after_some_rows_and_columns(tmp_path, monkeypatch):
-    monkeypatch.setattr(further_faults, "MOST_FAULTS", 2)
+    monkeypatch.setattr(source_rows, "MOST_FAULTS", 2)
     assert len(refusal(tmp_path).each) == 2
-    monkeypatch.setattr(further_faults, "MOST_FAULTS", 20)
-    monkeypatch.setattr(further_faults, "MOST_ROWS", 1)
+    monkeypatch.setattr(source_rows, "MOST_FAULTS", 20)
+    monkeypatch.setattr(source_rows, "MOST_ROWS", 1)
     first, *_ = refusal(tmp_path, wrong={**WRONG, "cost": (0, "1,2")}).each
     assert 'column "cost"' in first.value
 
