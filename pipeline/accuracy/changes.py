@@ -46,7 +46,7 @@ def changes(plan: Plan, rows: int, rhythm: Rhythm) -> Iterator[PricedChange]:
     rhythm
         How often it is released.
     """
-    learns = plan.designed.learning is not None
+    learns = plan.learns_shape
     most = plan.config.privacy.rows_per_unit or 1
     yield from (fewer_rows(plan, fewer) for fewer in sorted({1, max(1, most // 5)} - {most}, reverse=True))
     if not learns:  # the noise follows where records lie, and not the bounds

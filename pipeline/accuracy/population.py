@@ -139,7 +139,7 @@ class Population:
             size,
             min(shape[2] for shape in shapes),
             density,
-            plan.designed.learning is not None,
+            plan.learns_shape,
             sized=plan.designed.learning is None or plan.designed.learning.sized,
         )
         learning = plan.designed.learning

@@ -39,7 +39,7 @@ class Designed:
         Where nights share a charge, the question with the design of what each of them draws, and with that of the first
         night, which has the least noise.
     learning
-        Where the shape of the noise is learned, all stages; the answer is then that of records that stay in their box.
+        Where something is learned before the answer, all stages; the answer is then that of their plan.
     stage_after
         Where more is asked once all steps are made, the stage for it; the answer is then that of the steps.
     """
@@ -99,7 +99,7 @@ def _designed(asked: Resolved) -> Designed:
     question, mechanism, guarantee, night = asked.question, asked.mechanism, asked.of_a_row, asked.night
     learning: StagesBefore | None = asked.config.kind.part("learning", _no_stages)(asked)
     if learning is not None:
-        return Designed(asked, question.answer(learning.noise), mechanism, learning=learning)
+        return Designed(asked, learning.plain_answer, mechanism, learning=learning)
     stage_after: StageAfter | None = asked.config.kind.part("stage_after", _no_stages)(asked)
     if stage_after is not None:
         return Designed(asked, question.answer(stage_after.noise), mechanism, stage_after=stage_after)

@@ -114,6 +114,11 @@ class Plan:
         return course_of(self.question, self.design) is not None
 
     @property
+    def learns_shape(self) -> bool:
+        """Whether its noise follows where records lie, and not the declared bounds."""
+        return self.designed.learning is not None and self.designed.learning.shapes
+
+    @property
     def steps(self) -> int:
         """Times that the records are read, each for a part of the answer that follows from those before it."""
         return steps_of(self.question)
@@ -170,20 +175,12 @@ class Plan:
         return describe(self.designed, own, self.release_id).public
 
     def of_last_stage(self, learned: Learned) -> Plan:
-        """The same night with what its first stages gave, whose answer is that of its last stage.
-
-        Raises
-        ------
-        GeometryError, ValueError
-            Its numbers cannot be stated.
-        """
-        learning = self.designed.learning
-        if learning is None:
+        """The same night with what its first stages gave, whose answer is that of its last stage."""
+        if self.designed.learning is None:
             raise RuntimeError("only a night that learns has a last stage")
         resolved, answer = self.designed.resolved, self.answer
-        if learned.semi_axes is not None:
-            ellipsoid = learned.centre, learned.semi_axes, learned.shortening
-            config, answer = learning.in_ellipsoid(self.loaded, *ellipsoid)
+        if learned.last is not None:
+            config, answer = learned.last
             resolved = replace(resolved, config=config, question=answer.question)
         designed = replace(self.designed, resolved=resolved, answer=answer, learning=None)
         return replace(self, designed=designed, learned=learned)

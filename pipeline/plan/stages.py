@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from blockveil.engine.answers.graph import Query
-from blockveil.engine.estimates.shortening import Shortening
 from blockveil.engine.guarantees.guarantee import GaussianDP, Loss, compose
-from blockveil.engine.mechanisms.contract import Importance
+from blockveil.engine.mechanisms.contract import Designer, Importance
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Vector
-from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
+from blockveil.pipeline.config import ReleaseConfig
 from blockveil.pipeline.plan.earlier_shape import EarlierShape
 from blockveil.pipeline.questions import Answer
 from blockveil.pipeline.questions.arrays import ReleaseArrays
@@ -39,15 +39,15 @@ class Stage:
         How the records are read.
     shape
         What the query follows from that is no plan: public numbers, to which the key of its noise is bound.
-    last
-        Whether no other stage follows it.
+    purpose
+        What is told of it while it runs.
     """
 
     name: str
     answer: Answer
     query: Query
     shape: tuple[Vector, ...] = ()
-    last: bool = False
+    purpose: str = "learning where records lie"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +67,11 @@ def arrays(drawn: Sequence[Drawn], rows: int) -> ReleaseArrays:
     }
 
 
-def stated(answer: Answer) -> dict[str, Any]:
+def stated(answer: Answer, mechanism: Designer = EVEN) -> dict[str, Any]:
     """Mechanism of a stage as a release states mechanisms."""
     return {
-        "mechanism": EVEN.name,
-        "parameters": EVEN.parameters(),
+        "mechanism": mechanism.name,
+        "parameters": mechanism.parameters(),
         **answer.facts(),
         **answer.design.facts(),
         "loss": answer.design.loss.plain,
@@ -84,17 +84,16 @@ class Learned:
 
     Attributes
     ----------
-    centre, semi_axes
-        Of the ellipsoid, raw units, shape (d,) each; None where records stay in the declared box.
-    shortening
-        What shortening records to the ellipsoid takes from them.
+    shape
+        Public numbers that the last stage follows from, to which the key of its noise is bound.
+    last
+        Its config and its answer; None where they are those of the plan.
     facts
-        The same and what was expected of it, as plain JSON values.
+        What a release states of all stages, as plain JSON values.
     """
 
-    centre: Vector
-    semi_axes: Vector | None
-    shortening: Shortening
+    shape: tuple[NDArray[np.int64 | np.float64], ...]
+    last: tuple[ReleaseConfig, Answer] | None
     facts: dict[str, Any]
 
 
@@ -109,10 +108,6 @@ class StagesBeside(Protocol):
     """Stages beside an answer, whose noise is designed with its own before any record is read."""
 
     @property
-    def noise(self) -> Design:
-        """Noise of the answer, with what the stages leave it."""
-
-    @property
     def loss(self) -> Loss:
         """Loss of a row by the answer and all stages."""
 
@@ -124,7 +119,11 @@ class StagesBeside(Protocol):
 
 
 class StagesBefore(StagesBeside, Protocol):
-    """Stages from which the shape of the answer's noise is learned."""
+    """Stages from which it is learned what the answer is best about."""
+
+    @property
+    def plain_answer(self) -> Answer:
+        """The answer with what the stages leave it, where they have said nothing yet: that of the plan."""
 
     @property
     def before(self) -> tuple[Answer, ...]:
@@ -133,6 +132,10 @@ class StagesBefore(StagesBeside, Protocol):
     @property
     def earlier(self) -> EarlierShape | None:
         """Where records lay on an earlier night, in the place of a stage; None where there is no such night."""
+
+    @property
+    def shapes(self) -> bool:
+        """Whether the shape of the noise is learned, which then follows where records lie."""
 
     @property
     def sized(self) -> bool:
@@ -145,7 +148,7 @@ class StagesBefore(StagesBeside, Protocol):
         """All stages as if each had released zeros; rows as for :meth:`due`."""
 
     def learned(self, drawn: Sequence[Drawn], rows: int) -> Learned:
-        """The shape that follows from all stages; rows as for :meth:`due`."""
+        """What follows from all stages, for the last one; rows as for :meth:`due`."""
 
     def supposed(self, mean: Vector, size: Vector, rows: int) -> Learned:
         """What would be learned of supposed records.
@@ -159,29 +162,15 @@ class StagesBefore(StagesBeside, Protocol):
         """
 
     def extremes(self) -> list[Learned]:
-        """The furthest shapes that may be learned, between which all numbers are monotone."""
-
-    def in_ellipsoid(
-        self, loaded: LoadedConfig, centre: Vector, semi_axes: Vector, shortening: Shortening
-    ) -> tuple[ReleaseConfig, Answer]:
-        """The config with a learned ellipsoid in place of its box, and its answer.
-
-        Parameters
-        ----------
-        loaded
-            The config.
-        centre, semi_axes, shortening
-            As of :class:`Learned`.
-
-        Raises
-        ------
-        GeometryError
-            There is no such ellipsoid.
-        """
+        """The furthest that the last stage may come to, between which all numbers are monotone."""
 
 
 class StageAfter(StagesBeside, Protocol):
     """A stage after the last step of an answer, which reads records at what the steps gave."""
+
+    @property
+    def noise(self) -> Design:
+        """Noise of the answer, with what the stage leaves it."""
 
     @property
     def answer(self) -> Answer:

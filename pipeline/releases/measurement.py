@@ -27,7 +27,6 @@ from blockveil.engine.answers.weighted import WeightedQuery
 from blockveil.engine.noise.design import Released
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.engine.noise.level_strategy import Levels, of_change
-from blockveil.engine.records.geometry import Vector
 from blockveil.pipeline.data.datasets import Dataset
 from blockveil.pipeline.data.released import RUNNING_TOTAL, known_result
 from blockveil.pipeline.plan.effort import Effort
@@ -352,12 +351,11 @@ class StagedMeasurement:
             self._before.append(released)
             self._drawn.append(Drawn(stage, released))
         learned = self._learning.learned(self._drawn, rows)
-        shape = np.zeros(0) if learned.semi_axes is None else learned.semi_axes
         self.plan = self.plan.of_last_stage(learned)
         self._last = PlainMeasurement(self.plan, dataset, self._handle, self._compute, self._tell, self._records)
         self._last.exact()
         dataset.check_unchanged(committed=True)
-        self._last.draw(self._bound(key, "answer", learned.centre, shape))
+        self._last.draw(self._bound(key, "answer", *learned.shape))
 
     def close(self, draft: Draft) -> ReleaseArrays:
         """Write the answer and what the first stages released; as :meth:`.Measurement.close`."""
@@ -371,7 +369,7 @@ class StagedMeasurement:
         return self._learning.due(self._drawn, self._dataset.rows)
 
     def _sum(self, stage: Stage) -> list[Any]:
-        self._tell("learning how far records spread" if stage.last else "learning where records lie", None)
+        self._tell(stage.purpose, None)
         name = f"{self._name}-{stage.name}"
         graph = exact_graph(self._records, stage.query, self._cut(stage.answer)[1], self._chunk_rows, name)
         return self._compute.hold(graph, in_memory.quiet)
@@ -380,7 +378,7 @@ class StagedMeasurement:
         effort, compute = Effort(self.plan.config, answer, weighs=False), self._compute
         return effort.cut_for(self._dataset.rows, self._chunk_rows, compute.workers, compute.threads)
 
-    def _bound(self, key: NoiseKey, name: str, *shape: Vector) -> NoiseKey:
+    def _bound(self, key: NoiseKey, name: str, *shape: NDArray[np.int64 | np.float64]) -> NoiseKey:
         """Key of a stage, of its name and all before it."""
         self._before += shape
         return key.of_stage(_stage_digest(name, self._before))

@@ -99,7 +99,7 @@ class FisherStage:
 
     def at(self, weights: Weights) -> Stage:
         """The stage at the last weights, by layer."""
-        return Stage("fisher", self.answer, self.question.query(weights), last=True)
+        return Stage("fisher", self.answer, self.question.query(weights))
 
     def facts(self) -> dict[str, Any]:
         """Query and mechanism of the stage, as a release states them."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammainc
@@ -37,7 +37,7 @@ from blockveil.engine.mechanisms.contract import NotApplicable
 from blockveil.engine.mechanisms.gaussian import ShapedGaussian
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.records.geometry import Vector
-from blockveil.pipeline.config import LoadedConfig, ReleaseConfig
+from blockveil.pipeline.config import LoadedConfig
 from blockveil.pipeline.kinds.counts.question import CellsAnswer
 from blockveil.pipeline.kinds.histograms.question import HistogramsAnswer
 from blockveil.pipeline.kinds.spread.last_stages import LastStage, noise_of_products
@@ -66,6 +66,8 @@ class Learning:
 
     Attributes
     ----------
+    loaded
+        The config.
     questions
         What the first stages ask.
     answer
@@ -76,8 +78,8 @@ class Learning:
         Counts of values by their size, with their noise; None where bounds are declared.
     pilot, rings
         Noise of each pilot, and the counts by distance with their noise.
-    ellipsoid, noise
-        Noise of the answer in an ellipsoid, in its coordinates, and in the declared box.
+    ellipsoid, plain_answer
+        Noise of the answer in an ellipsoid, in its coordinates, and the answer in the declared box.
     loss
         Loss of a row by all stages, of which the last is one of two, with pilots or without, whichever is more; fixed
         before anything is drawn.
@@ -85,6 +87,7 @@ class Learning:
         Of the mechanism: error relative to the declared bounds, or in raw units.
     """
 
+    loaded: LoadedConfig
     questions: LearningQuestions
     answer: LastStage
     earlier: EarlierShape | None
@@ -92,9 +95,10 @@ class Learning:
     pilot: NoiseDesign
     rings: CellsAnswer
     ellipsoid: NoiseDesign
-    noise: NoiseDesign
+    plain_answer: Answer
     loss: Loss
     aim: str
+    shapes: ClassVar[bool] = True
 
     @classmethod
     def of(cls, last: Callable[[LearningQuestions, Any], LastStage], asked: Resolved) -> Learning | None:
@@ -143,7 +147,8 @@ class Learning:
             raise CannotCalibrate(f"delta {guarantee.delta:g} leaves no room for three stages; raise it")
         ellipsoid, even_box = with_pilots if earlier is None else without
         aim = mechanism.importance.aim
-        return cls(questions, answer, earlier, bounds, pilot, rings, ellipsoid, even_box, loss, aim)
+        in_box = asked.question.answer(even_box)
+        return cls(asked.loaded, questions, answer, earlier, bounds, pilot, rings, ellipsoid, in_box, loss, aim)
 
     def facts(self) -> dict[str, Any]:
         """Public numbers of all stages but the box, as plain JSON values."""
@@ -176,14 +181,6 @@ class Learning:
             )
         ]
 
-    def in_ellipsoid(
-        self, loaded: LoadedConfig, centre: Vector, semi_axes: Vector, shortening: Shortening
-    ) -> tuple[ReleaseConfig, Answer]:
-        """See :class:`.stages.StagesBefore`."""
-        shaped = self.questions.with_shape(loaded, centre, semi_axes)
-        question: Any = ask(shaped)
-        return shaped.config, replace(question, shortening=shortening).answer(self.ellipsoid)
-
     @property
     def sized(self) -> bool:
         """Whether the declared bounds are near enough for a pilot."""
@@ -214,7 +211,7 @@ class Learning:
         rows
             Number of records, used only where it is public.
         """
-        if drawn and drawn[-1].stage.last:
+        if drawn and drawn[-1].stage.name == RINGS:
             return None
         if self.earlier is None and not drawn:
             if self.bounds is not None:
@@ -225,7 +222,13 @@ class Learning:
             nearer = self.questions.nearer_pilot(lower, upper)
             return Stage(NEARER_PILOT, TotalsAnswer(nearer, self.pilot), nearer.query, (lower, upper))
         centre, units = self._raw(self._axes(drawn, rows))
-        return Stage(RINGS, self.rings, self.questions.ring_counts(centre, units), (centre, units), last=True)
+        return Stage(
+            RINGS,
+            self.rings,
+            self.questions.ring_counts(centre, units),
+            (centre, units),
+            "learning how far records spread",
+        )
 
     def learned(self, drawn: Sequence[Drawn], rows: int) -> Learned:
         """The shape of the last stage: an ellipsoid, or the box where that is expected to have the smaller error.
@@ -242,7 +245,7 @@ class Learning:
         public = self.rings.question.problem.neighbours is Neighbours.REPLACE_ONE
         records = float(rows) if public else math.fsum(counts["counts"][0].tolist())
         radius = self._radius(counts["counts"][0], float(np.max(counts["counts_standard_deviation"][0])), records, axes)
-        return self._told(axes, radius, self.answer.in_box(self.noise, self._unit(axes), records), drawn, rows)
+        return self._told(axes, radius, self._in_box(axes, records), drawn, rows)
 
     def supposed(self, mean: Vector, size: Vector, rows: int) -> Learned:
         """What would be learned, without noise, of independent normal records, or as far out as an earlier night went.
@@ -274,8 +277,10 @@ class Learning:
             noise = noise_of_products(self.ellipsoid) * math.sqrt(2.0)
             reached = of_variance * rows / noise / (axes.axes * widths) ** 2
             radius = replace(radius, radius=float(np.sqrt(np.median(reached))))
-        in_box = self.answer.in_box(self.noise, self._unit(axes), float(rows))
-        return self._told(axes, radius, in_box, self.blank(rows), rows)
+        return self._told(axes, radius, self._in_box(axes, float(rows)), self.blank(rows), rows)
+
+    def _in_box(self, axes: LearnedAxes, records: float) -> float:
+        return self.answer.in_box(additive(self.plain_answer.design), self._unit(axes), records)
 
     def _unit(self, axes: LearnedAxes) -> Vector:
         """Of half widths in the unit of the wanted error, shape (d,), which is that of the axes for correlations."""
@@ -382,4 +387,9 @@ class Learning:
             seen, squares = self._seen(drawn[0], rows), self.questions.half_widths**2
             unshortened = seen.variance * squares, seen.noise * squares
         shortening = Shortening(units, radius.lost, share, unshortened, before)
-        return Learned(centre, None if stays else units * radius.radius, shortening, facts)
+        if stays:
+            return Learned((centre, np.zeros(0)), None, facts)
+        shaped = self.questions.with_shape(self.loaded, centre, units * radius.radius)
+        question: Any = ask(shaped)
+        last = replace(question, shortening=shortening).answer(self.ellipsoid)
+        return Learned((centre, units * radius.radius), (shaped.config, last), facts)
