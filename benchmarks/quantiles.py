@@ -4,7 +4,7 @@ The columns are those of 48,842 people (``adult.npz``) at epsilon 1 and delta 1e
 five columns and three probabilities at once. Errors are mean absolute distances from the quantile of the records, and
 mean absolute differences of ranks.
 
-* ours          as ``kind = "quantiles"`` releases it
+* ours          as ``kind = "quantiles"`` releases it, by the product's own plan, noise and estimates
 * exponential   a code, or one of 65,536 even candidates, is drawn with a probability in proportion to
                 ``exp(-e s / (2 max(p, 1 - p)))`` for ``s = |(1 - p) below - p above|``, the score of OpenDP's
                 ``then_private_quantile``, once for each column and probability. A draw is ``e^2 / 8`` of
@@ -20,19 +20,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
 from blockveil.engine.guarantees.calibration import gaussian_mu
-from blockveil.engine.guarantees.guarantee import ApproxDP, Neighbours
-from blockveil.engine.kinds.quantiles.balance_matrix import BITS
-from blockveil.engine.kinds.quantiles.problem import Quantiles
-from blockveil.engine.kinds.quantiles.rank_estimate import ColumnBalances, RankNoise, column_noise
-from blockveil.engine.mechanisms.gaussian import Gaussian
+from blockveil.engine.guarantees.guarantee import ApproxDP
+from blockveil.engine.kinds.quantiles.rank_estimate import ColumnBalances, RankNoise
 from blockveil.engine.mechanisms.published.hierarchy import Tree
+from blockveil.engine.noise.discrete_gaussian import NoiseKey
+from blockveil.pipeline.config import load_config
+from blockveil.pipeline.plan.planning import Plan, make_plan
 
 DATA = Path(__file__).parent / "data" / "adult.npz"
 COLUMNS: dict[str, np.ndarray | int] = {
@@ -51,6 +55,38 @@ GUARANTEE = ApproxDP(1.0, 1e-6)
 MEDIAN_SHARES = (0.05, 0.1, 0.15, 0.2, 1.0 / 3.0, 0.5, 0.7)
 BRANCHINGS = (2, 4, 8, 16)
 DRAWS = 400
+
+CONFIG = """
+[release]
+dataset = "people"
+name = "quantiles"
+
+[data]
+store = "people.zarr"
+
+[query]
+kind = "quantiles"
+rows_at_most = 100_000
+missing = "refuse"
+probabilities = {probabilities}
+axes = [
+{axes}
+]
+
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+neighbours = "add-remove"
+unit = "one person (one row)"
+
+[mechanism]
+kind = "gaussian"
+
+[output]
+root = "releases"
+ledger = "ledger.db"
+keys = "keys"
+"""
 
 Ends = tuple[np.ndarray, np.ndarray]
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -87,20 +123,35 @@ def counted(values: np.ndarray, ends: Ends) -> np.ndarray:
     return np.bincount(np.searchsorted(borders, values), minlength=borders.size + 1)
 
 
-def ours(counts: list[np.ndarray], ends: list[Ends]) -> Draw:
-    """As it is released, without its rounding to grid steps."""
-    problem = Quantiles(tuple(c.size for c in counts), Neighbours.ADD_REMOVE, 100_000, True, 0.45)
-    design = Gaussian().design(problem, GUARANTEE)
-    noise = column_noise(design, problem)
-    scale = design.entry_standard_deviation()[0, 0]
+def plan_of_ours() -> Plan:
+    """The plan of a release of all columns."""
+    axes = [
+        f'{{ name = "{name}", {f"cells = {cells}" if isinstance(cells, int) else f"edges = {cells.tolist()}"} }}'
+        for name, cells in COLUMNS.items()
+    ]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "quantiles.toml"
+        path.write_text(CONFIG.format(probabilities=PROBABILITIES.tolist(), axes=",\n".join(axes)))
+        return make_plan(load_config(path), date(2026, 11, 20))
+
+
+def ours(counts: list[np.ndarray]) -> Draw:
+    """Released by the functions of the product: both stages, or one where the plan has no more."""
+    plan, rows = plan_of_ours(), int(counts[0].sum())
+
+    def released(answer: Any, rng: np.random.Generator) -> Any:
+        """Noisy integers of an answer."""
+        exact = np.zeros((len(counts), max(answer.question.problem.sizes)), np.int64)
+        for row, own, last in zip(exact, counts, answer.question.last_cells, strict=True):
+            row[: last.size] = np.diff(np.cumsum(own)[last], prepend=0)
+        return answer.design.release(NoiseKey(rng.bytes(32)), answer.question.problem.answers(exact))
 
     def draw(rng: np.random.Generator) -> np.ndarray:
-        number, found = counts[0].sum() + rng.normal(0.0, noise[0].count), []
-        for matrix, own, cells, each in zip(problem.columns, counts, ends, noise, strict=True):
-            answers = matrix.answers(own) / 2.0**BITS + rng.normal(0.0, scale, own.size)
-            column = ColumnBalances(matrix.balances(answers), number, each)
-            found.append([one.value for one in column.quantiles(PROBABILITIES, cells, 1.96)])
-        return np.array(found)
+        answer, stages = plan.answer, plan.designed.learning
+        if stages is not None:
+            drawn = [replace(each, released=released(each.stage.answer, rng)) for each in stages.blank(rows)]
+            answer = plan.of_last_stage(stages.learned(drawn, rows)).answer
+        return np.asarray(answer.arrays(released(answer, rng), rows)["quantile"][0])
 
     return draw
 
@@ -116,7 +167,7 @@ def by_tree(counts: list[np.ndarray], ends: list[Ends], branching: int) -> Draw:
             answers = tree.answers(own[None].astype(np.int64)) + rng.normal(0.0, scale, tree.shape)
             cumulative = np.cumsum(tree.estimate(answers, np.full(tree.shape[0], scale))[0])
             column = ColumnBalances(cumulative - cumulative[-1] / 2.0, cumulative[-1], RankNoise(scale, scale))
-            estimates.append([one.value for one in column.quantiles(PROBABILITIES, cells, 1.96)])
+            estimates.append([one.value for one in column.quantiles(PROBABILITIES, cells, np.arange(own.size), 1.96)])
         return np.array(estimates)
 
     return draw
@@ -159,7 +210,7 @@ def main() -> None:
     with threadpool_limits(1):
         values, ends = columns()
         counts = [counted(own, cells) for own, cells in zip(values, ends, strict=True)]
-        own = errors(ours(counts, ends), values, draws)
+        own = errors(ours(counts), values, draws)
         splits = [errors(exponential(counts, values, ends, share), values, draws) for share in MEDIAN_SHARES]
         drawn = min(splits, key=lambda each: float(np.mean(each[1])))
         trees = [errors(by_tree(counts, ends, b), values, draws) for b in BRANCHINGS]

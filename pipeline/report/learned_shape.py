@@ -16,13 +16,19 @@ _SURE = 2.0
 
 def asked(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The query as it was declared: where a night learned its shape, with the box of its config."""
-    learned = attributes.get("learned")
+    learned = _shape(attributes)
     return {**attributes["query"], **({} if learned is None else {"geometry": learned["declared_geometry"]})}
+
+
+def _shape(attributes: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What is stated of a shape that was learned; None where none was, as also of a night that learned other things."""
+    learned: Mapping[str, Any] | None = attributes.get("learned")
+    return learned if learned is not None and "domain" in learned else None
 
 
 def declared_origin(attributes: Mapping[str, Any]) -> NDArray[np.float64]:
     """Origin of each column as it was declared, raw units, shape (d,): not where a night found its records."""
-    learned = attributes.get("learned")
+    learned = _shape(attributes)
     if learned is None:
         return np.asarray(attributes["origin"], np.float64)
     shape = learned["declared_geometry"]
@@ -32,7 +38,7 @@ def declared_origin(attributes: Mapping[str, Any]) -> NDArray[np.float64]:
 
 def lines(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Lines (what, value) of the shape that was learned, if one was."""
-    learned = attributes.get("learned")
+    learned = _shape(attributes)
     if learned is None:
         return []
     if learned["domain"] == "box":

@@ -1,4 +1,4 @@
-"""Stages before the answer of a night that learned its shape: each is held against what it states, and so is the shape.
+"""Stages before the answer of a night that learned: each is held against what it states, and so is a learned shape.
 
 A stage states its query and its mechanism as a release does, and its arrays begin with its name. All stages are charged
 together: their mu add up in squares, and the distances of their samplers.
@@ -21,7 +21,7 @@ from blockveil.pipeline.verification.stated_noise import row_loss
 from blockveil.pipeline.verification.stated_numbers import stated_number
 from blockveil.pipeline.verification.stated_sensitivity import moved
 
-_BOUNDS, _PILOTS, _RINGS = "bounds", ("pilot", "nearer_pilot"), "rings"
+_BOUNDS, _PILOTS, _RINGS, _RANKS = "bounds", ("pilot", "nearer_pilot"), "rings", "ranks"
 _ROUNDED = Fraction(1) + Fraction(1, 10**12)
 _STANDS_OUT, _FALLS = 4.0, 0.66
 _KNOWN, _REACH, _UNSEEN = 4.0, 4.0, 0.25
@@ -44,12 +44,14 @@ def stage_failure(own: Mapping[str, Any], arrays: Mapping[str, Any], name: str) 
     name
         Of the stage; its arrays begin with it.
     """
-    row, change, start = row_loss(own), moved(own), f"{name}_"
+    start, row = f"{name}_", row_loss(own)
+    arrays = {key.removeprefix(start): each for key, each in arrays.items() if key.startswith(start)}
+    change = moved(own, arrays)
     if row.part != "mu" or not 0.0 < row.size <= stated_number(own["mechanism"]["loss"], "mu") * (1.0 + 1e-12):
         return f"the noise of its {name} is less than its loss says"
     if (Fraction(stated_number(own["mechanism"], "sensitivity")) * _ROUNDED) ** 2 < change.least:
         return f"the sensitivity that its {name} states is below what some records change"
-    ArrayCheck(own, {key.removeprefix(start): each for key, each in arrays.items() if key.startswith(start)}).run()
+    ArrayCheck(own, arrays).run()
     return None
 
 
@@ -76,7 +78,7 @@ class Stages:
     @property
     def last(self) -> dict[str, Any]:
         """Arrays of the answer alone."""
-        starts = tuple(f"{name}_" for name in (_BOUNDS, *_PILOTS, _RINGS))
+        starts = tuple(f"{name}_" for name in (_BOUNDS, *_PILOTS, _RINGS, _RANKS))
         return {name: array for name, array in self.arrays.items() if not (self.there and name.startswith(starts))}
 
     def failure(self) -> str | None:
@@ -90,10 +92,9 @@ class Stages:
             Something is not stated, or cannot be.
         """
         mu = distance = Fraction(0)
-        names = (_RINGS,) if "earlier" in self.stated["learned"] else (self._first, _PILOTS[1], _RINGS)
-        if set(self.stated["learned"]["stages"]) != set(names):
+        if set(self.stated["learned"]["stages"]) != set(self._names):
             return "its stages are not those of a night that learns"
-        for name in names:
+        for name in self._names:
             own = {key: each for key, each in self.stated.items() if key != "learned"}
             own |= self.stated["learned"]["stages"][name]
             if (failure := stage_failure(own, self.arrays, name)) is not None:
@@ -108,9 +109,18 @@ class Stages:
             return "its stages together lose more than it promises"
         if distance > Fraction(stated_number(promise["loss"], "total_variation")) * _ROUNDED:
             return "the samplers of its stages are further from their laws than it promises"
+        if self._names == (_RANKS,):  # which say where quantiles are, and nothing of a shape
+            return None
         if not self._shaped():
             return "its shape is not what its first stages give"
         return None if self._shortened() else "what shortening takes is not what its rings say"
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Names of the stages that a night like this has."""
+        if self.stated["query"]["kind"] == "quantiles":
+            return (_RANKS,)
+        return (_RINGS,) if "earlier" in self.stated["learned"] else (self._first, _PILOTS[1], _RINGS)
 
     def _shaped(self) -> bool:
         """Whether bounds, centre and axes follow from the stages before, and the radius is the end of a ring."""

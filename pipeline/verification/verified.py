@@ -292,7 +292,7 @@ def _by_arrays(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
 
 
 def _by_stages(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
-    """Check of the stages before the answer, by which its shape was learned."""
+    """Check of the stages before the answer, from which it was learned what that is best about."""
 
     def _stages(stated: Mapping[str, Any]) -> Finding:
         """Their noise, sensitivities and arrays are what they state, and all of them together lose what is promised."""
@@ -301,7 +301,8 @@ def _by_stages(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
         except (OtherArray, KeyError) as problem:
             failure = one_line(f"they do not state or hold {problem}")
         learned = stated["learned"]
-        words = f"{len(learned['stages']) + 1} under one promise; records are in the {learned['domain']} that they gave"
+        words = f"{len(learned['stages']) + 1} under one promise"
+        words += f"; records are in the {learned['domain']} that they gave" if "domain" in learned else ""
         return Finding("Stages", failure is None, failure or words)
 
     return _stages

@@ -13,8 +13,8 @@ is known without bias, with noise of one standard deviation t at all borders (:m
   borders of that cell do not depend on it: the cell stays with probability c or more, whatever happens at others. The
   interval holds all cells that stay, from end to end, and so q, wherever in its cell.
 * **Estimate**: balances are fitted by a non-decreasing sequence (least squares) between ``-N / 2`` and ``N / 2``, and q
-  is where that crosses ``(p - 1/2) N``, linearly within its cell. One sequence serves all p, so that quantiles of a
-  column never cross.
+  is where that crosses ``(p - 1/2) N``, linearly within its cell, or within all declared cells that were measured as
+  one. One sequence serves all p, so that quantiles of a column never cross.
 
 Intervals hold for each quantile by itself. Values outside the declared ends count as these ends.
 
@@ -24,9 +24,11 @@ Intervals hold for each quantile by itself. Values outside the declared ends cou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import hypot, ldexp, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockveil.engine.estimates.matrices import coordinate_estimate
 from blockveil.engine.kinds.quantiles.balance_matrix import BITS
@@ -92,7 +94,18 @@ class ColumnBalances:
         """Number of values up to the upper border of each cell, shape (n,)."""
         return self.balances + self.count / 2.0
 
-    def quantiles(self, probabilities: Vector, ends: tuple[Vector, Vector], factor: float) -> list[QuantileEstimate]:
+    @cached_property
+    def heights(self) -> Vector:
+        """Fitted balances, non-decreasing: at the lower border of the first cell and at the upper one of each."""
+        # Takes long to import, and a plan imports every kind.
+        from scipy.optimize import isotonic_regression
+
+        half = max(self.count, 0.0) / 2.0
+        return np.concatenate([[-half], np.clip(isotonic_regression(self.balances).x, -half, half)])
+
+    def quantiles(
+        self, probabilities: Vector, ends: tuple[Vector, Vector], last: NDArray[np.int64], factor: float
+    ) -> list[QuantileEstimate]:
         """Quantiles of the column, non-decreasing in their probabilities.
 
         Parameters
@@ -100,20 +113,22 @@ class ColumnBalances:
         probabilities
             Between 0 and 1, exclusive.
         ends
-            Least and greatest value of each cell, shape (n,) each, non-decreasing.
+            Least and greatest value of each declared cell, non-decreasing.
+        last
+            Declared cell with which each measured cell ends, ascending, shape (n,): all of them where none are joined.
         factor
             Standard deviations z of a rank beyond which a cell is excluded; see the module.
         """
-        # Takes long to import, and a plan imports every kind.
-        from scipy.optimize import isotonic_regression
-
-        half = max(self.count, 0.0) / 2.0
-        fitted = np.clip(isotonic_regression(self.balances).x, -half, half)
-        heights = np.concatenate([[-half], fitted])
-        return [self._quantile(float(each), ends, heights, factor) for each in probabilities]
+        heights = np.interp(np.arange(-1, ends[0].size), np.append(-1, last), self.heights)
+        return [self._quantile(float(each), ends, last, heights, factor) for each in probabilities]
 
     def _quantile(
-        self, probability: float, ends: tuple[Vector, Vector], heights: Vector, factor: float
+        self,
+        probability: float,
+        ends: tuple[Vector, Vector],
+        last: NDArray[np.int64],
+        heights: Vector,
+        factor: float,
     ) -> QuantileEstimate:
         least, greatest = ends
         level = (probability - 0.5) * 2.0 * -float(heights[0])
@@ -126,8 +141,9 @@ class ColumnBalances:
         # All values are up to the last border, so that nothing is tested there; see the module.
         beyond = np.concatenate([[False], ranks[:-1] > margin])
         before = np.concatenate([ranks[:-1] < -margin, [False]])
-        possible = np.append(np.flatnonzero(~(beyond | before)), cell)
-        return QuantileEstimate(value, float(least[np.min(possible)]), float(greatest[np.max(possible)]))
+        possible = np.append(np.flatnonzero(~(beyond | before)), np.searchsorted(last, cell))
+        lowest = np.append(0, last + 1)[np.min(possible)]
+        return QuantileEstimate(value, float(least[lowest]), float(greatest[last[np.max(possible)]]))
 
 
 def column_noise(design: NoiseDesign, problem: Quantiles) -> list[RankNoise]:

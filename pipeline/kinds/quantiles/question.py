@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import ceil, hypot, log, sqrt
 from typing import Any
@@ -46,7 +46,9 @@ class QuantilesQuestion:
     confidence
         Of their intervals.
     ends
-        Least and greatest value of each cell, for each column.
+        Least and greatest value of each declared cell, for each column.
+    last
+        For each column the declared cell with which each measured cell ends; None where these are the declared ones.
     """
 
     problem: Quantiles
@@ -55,6 +57,22 @@ class QuantilesQuestion:
     probabilities: Vector
     confidence: float
     ends: tuple[tuple[Vector, Vector], ...]
+    last: tuple[NDArray[np.int64], ...] | None = None
+
+    @property
+    def last_cells(self) -> tuple[NDArray[np.int64], ...]:
+        """For each column the declared cell with which each measured cell ends."""
+        return self.last or tuple(np.arange(size) for size in self.problem.sizes)
+
+    def joined(self, last: tuple[NDArray[np.int64], ...]) -> QuantilesQuestion:
+        """The same of few cells in place of all; parameter as for :attr:`last`."""
+        bins = tuple(
+            EdgeBins(tuple(each.borders[1][own[:-1]].tolist()))
+            for each, own in zip(self.query.histograms.bins, last, strict=True)
+        )
+        histograms = replace(self.query.histograms, bins=bins)
+        problem = replace(self.problem, sizes=histograms.sizes)
+        return replace(self, problem=problem, query=QuantilesQuery(histograms, problem), last=last)
 
     @property
     def origin(self) -> Vector:
@@ -155,15 +173,16 @@ class QuantilesAnswer:
         columns = column_balances(released, self.design, question.problem, rows)
         cumulative, deviations, kernels = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64)
         lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
+        last_cells = np.full(shape, -1, dtype=np.int64)
         quantiles, factor = [], self._factor
-        for row, (column, matrix, ends) in enumerate(
-            zip(columns, question.problem.columns, question.ends, strict=True)
+        for row, (column, matrix, ends, last) in enumerate(
+            zip(columns, question.problem.columns, question.ends, question.last_cells, strict=True)
         ):
             size = matrix.cells
             cumulative[row, :size], deviations[row, :size] = column.cumulative, column.noise.cumulative
-            lower[row, :size], upper[row, :size] = ends
-            kernels[row, :size] = matrix.kernel
-            quantiles.append(column.quantiles(question.probabilities, ends, factor))
+            lower[row, :size], upper[row, :size] = ends[0][np.append(0, last[:-1] + 1)], ends[1][last]
+            kernels[row, :size], last_cells[row, :size] = matrix.kernel, last
+            quantiles.append(column.quantiles(question.probabilities, ends, last, factor))
         parts = np.array([[(each.value, each.lower, each.upper) for each in row] for row in quantiles])
         return {
             "cumulative": (cumulative, _CELLS),
@@ -171,6 +190,7 @@ class QuantilesAnswer:
             "values": (np.array([column.count for column in columns]), ("feature",)),
             "values_standard_deviation": (np.array([column.noise.count for column in columns]), ("feature",)),
             "measured_kernel": (kernels, _CELLS),
+            **({} if question.last is None else {"last_cell": (last_cells, _CELLS)}),
             "feature": (text(question.names), ("feature",)),
             "cell_lower": (lower, _CELLS),
             "cell_upper": (upper, _CELLS),

@@ -3,7 +3,8 @@
 The release holds the kernel b of each column's matrix in whole numbers: column k of the matrix is b moved down by k
 places, where what leaves at the end comes back with the other sign. All of its columns are compared with the first one,
 and no formula for them is used. Balances follow from counts up to cells, cells from their differences, and what was
-measured is the product of the matrix and these.
+measured is the product of the matrix and these. Where few cells were measured in place of the declared ones, their ends
+are among those; which of them were chosen is not computed anew, as intervals hold for any.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def arrays(check: CheckedArrays) -> None:
     shares = np.array(check.query["probabilities"], np.float64)
     check.same_as("probability", shares)
     _cumulative(check, kernels)
-    ends = _ends(axes, (len(kernels), max(kernel.size for kernel in kernels)))
+    ends = _ends(check, [kernel.size for kernel in kernels])
     check.same_as("cell_lower", ends[0])
     check.same_as("cell_upper", ends[1])
     _quantiles(check, shares.size, (check.read("cell_lower", ends[0].shape), check.read("cell_upper", ends[1].shape)))
@@ -122,18 +123,32 @@ def _cumulative(check: CheckedArrays, kernels: list[NDArray[np.int64]]) -> None:
         check.skip(f"cumulative{DEVIATION}", f"not recomputed for more than {_MOST_SOLVED:,} cells")
 
 
-def _ends(axes: Any, shape: tuple[int, int]) -> tuple[Values, Values]:
-    """Least and greatest value of each cell, as declared; NaN where a column has none."""
+def _ends(check: CheckedArrays, sizes: list[int]) -> tuple[Values, Values]:
+    """Least and greatest value of each measured cell, of declared cells that it joins; NaN where a column has none."""
+    shape, learned = (len(sizes), max(sizes)), "learned" in check.stated
     least, greatest = np.full(shape, np.nan), np.full(shape, np.nan)
-    for row, axis in enumerate(axes):
-        if axis.get("edges") is None and axis.get("lower") is None:
-            least[row, : axis["cells"]] = greatest[row, : axis["cells"]] = np.arange(axis["cells"])
-            continue
-        edges = axis.get("edges")
-        if edges is None:
-            edges = np.linspace(float(axis["lower"]), float(axis["upper"]), int(axis["cells"]) + 1)
-        least[row, : len(edges) - 1], greatest[row, : len(edges) - 1] = edges[:-1], edges[1:]
+    ends = check.read("last_cell", shape) if learned else np.broadcast_to(np.arange(shape[1]), shape)
+    for row, (axis, size) in enumerate(zip(check.query["axes"], sizes, strict=True)):
+        (low, high), last = _declared(axis), ends[row, :size].astype(np.int64)
+        holds = np.all(np.diff(last, prepend=-1) > 0) and last[-1] == low.size - 1
+        if learned:
+            check.require("last_cell", bool(holds and np.all(ends[row] == np.append(last, [-1] * (shape[1] - size)))))
+        else:
+            check.require("cell_lower", bool(holds))
+        least[row, :size], greatest[row, :size] = low[np.append(0, last[:-1] + 1)], high[last]
     return least, greatest
+
+
+def _declared(axis: Mapping[str, Any]) -> tuple[Values, Values]:
+    """Least and greatest value of each cell, as declared."""
+    if axis.get("edges") is None and axis.get("lower") is None:
+        codes = np.arange(min(int(axis["cells"]), _MOST_CELLS), dtype=np.float64)
+        return codes, codes
+    edges = axis.get("edges")
+    if edges is None:
+        edges = np.linspace(float(axis["lower"]), float(axis["upper"]), min(int(axis["cells"]), _MOST_CELLS) + 1)
+    edges = np.asarray(edges, np.float64)
+    return edges[:-1], edges[1:]
 
 
 def _quantiles(check: CheckedArrays, shares: int, ends: tuple[Values, Values]) -> None:

@@ -137,7 +137,7 @@ def test_intervals_hold_their_quantiles_and_hold_the_estimates_which_never_cross
     truth = np.searchsorted(np.cumsum(counts), PROBABILITIES * counts.sum())
     held, tries = np.zeros(PROBABILITIES.size), 600
     for seed in range(tries):
-        estimates = column(seed, counts, 25.0).quantiles(PROBABILITIES, ends, norm.ppf(0.975))
+        estimates = column(seed, counts, 25.0).quantiles(PROBABILITIES, ends, np.arange(cells), norm.ppf(0.975))
         held += [each.lower <= place and place + 1 <= each.upper for each, place in zip(estimates, truth, strict=True)]
         assert all(each.lower <= each.value <= each.upper for each in estimates)
         assert np.all(np.diff([each.value for each in estimates]) >= 0.0)
@@ -165,7 +165,7 @@ def test_the_cell_of_a_quantile_is_excluded_as_often_as_is_stated_and_not_with_a
 
 def test_a_column_without_values_has_intervals_of_its_whole_extent():
     ends = np.arange(8.0), np.arange(8.0) + 1.0
-    for each in column(3, np.zeros(8, dtype=np.int64), 30.0).quantiles(PROBABILITIES, ends, 3.3):
+    for each in column(3, np.zeros(8, dtype=np.int64), 30.0).quantiles(PROBABILITIES, ends, np.arange(8), 3.3):
         assert (each.lower, each.upper) == (0.0, 8.0)
 
 
