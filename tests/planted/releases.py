@@ -105,6 +105,22 @@ MUTANTS = (
         ),
     ),
     *of(
+        "tests/pipeline/releases/test_quantile_stages.py",
+        (
+            "test_both_stages_are_one_charge_of_the_asked_loss_in_the_declared_shares",
+            "blockveil.pipeline.kinds.quantiles.learning:QuantileStages.of",
+            "together([first.design.loss], [last.design])",
+            "last.design.loss",
+            ("refuse-add-remove",),
+        ),
+        (
+            "test_the_second_stage_has_another_key_where_the_first_released_other_integers",
+            "blockveil.pipeline.releases.measurement:_digest",
+            "return found.digest()",
+            "return name.encode()",
+        ),
+    ),
+    *of(
         "tests/pipeline/releases/test_readable_shapes.py",
         (
             "test_shapes_in_a_file_that_no_reader_would_open_are_refused_before_anything_is_committed",

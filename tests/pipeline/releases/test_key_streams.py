@@ -49,8 +49,8 @@ def run(loaded, night=NIGHT):
 TRAINED = "train-model"
 """Draws rows of one tile step by step: each step reads the tile's stretch, and keeps its own rows alone."""
 
-LEARNS = "quickstart"
-"""Draws four stages, each under a key of its own that is derived from the committed one."""
+STAGES = {"quickstart": 4, "quantiles": 2}
+"""Draws of nights that learn, each under a key of its own that is derived from the committed one."""
 
 
 @pytest.mark.parametrize("name", [name for name in shipped.names() if name != TRAINED])
@@ -59,7 +59,7 @@ def test_every_shipped_config_asks_for_each_block_once(name, monkeypatch):
         monkeypatch.setattr(shipped, "pinned_key", lambda: mock.patch.object(shipped, "NIGHT", NIGHT))
         shipped.digests(name)
     used = [key for key in keys.values() if key.asked]
-    assert len(used) == (4 if name == LEARNS else 1)
+    assert len(used) == STAGES.get(name, 1)
     for key in used:
         check_asked_once(key.asked)
 
