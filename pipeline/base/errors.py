@@ -81,8 +81,8 @@ def guard(
     except BlockveilError:
         raise
     except kinds as error:
-        found = failure(error)
-    raise found
+        refusal = failure(error)
+    raise refusal
 
 
 def _plain(text: str) -> str:
