@@ -115,7 +115,7 @@ MUTANTS = (
         ),
         (
             "test_the_second_stage_has_another_key_where_the_first_released_other_integers",
-            "blockveil.pipeline.releases.measurement:_digest",
+            "blockveil.pipeline.releases.measurement:_stage_digest",
             "return found.digest()",
             "return name.encode()",
         ),
