@@ -176,5 +176,5 @@ def test_the_version_that_a_refusal_offers_is_that_of_the_lock():
 @pytest.mark.parametrize("name", ["_parameter_openapi_schema", "_client._", "._client.request", "_state_proposer"])
 def test_no_other_file_takes_private_attributes_of_prefect(name):
     others = [path for path in (ROOT / "flows").rglob("*.py") if path.name != "prefect_internals.py"]
-    assert len(others) > 100
+    assert len(others) > 50  # so that it looks where the flows are
     assert [path.name for path in others if name in path.read_text()] == []
