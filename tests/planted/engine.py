@@ -315,14 +315,14 @@ MUTANTS = (
     ),
     Mutant(
         "src/blockveil/testing/mechanism.py::test_the_loss_is_at_most_the_target",
-        "blockveil.engine.noise.additive:_pure_design",
+        "blockveil.engine.noise.additive:pure_design",
         "usable = usable_epsilon(guarantee)",
         "usable = 1.01 * usable_epsilon(guarantee)",
         run="tests/engine/mechanisms/test_mechanism_contracts.py::TestLaplace::test_the_loss_is_at_most_the_target",
     ),
     Mutant(
         "src/blockveil/testing/mechanism.py::test_the_loss_is_that_of_the_noise_it_draws",
-        "blockveil.engine.noise.additive:_pure_design",
+        "blockveil.engine.noise.additive:pure_design",
         "scale = sensitivity.bound",
         "scale = 0.95 * sensitivity.bound",
         run=(

@@ -52,7 +52,7 @@ MUTANTS = (
         "tests/pipeline/config/test_config.py",
         (
             "TestNoDefaults::test_a_missing_decision_is_named",
-            "blockveil.pipeline.config.load:_validated",
+            "blockveil.pipeline.config.explain:validated",
             "model.model_validate(tree)",
             'model.model_validate({**tree, "privacy": {"delta": 1e-6, **tree.get("privacy", {})}})',
         ),

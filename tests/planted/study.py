@@ -129,7 +129,7 @@ MUTANTS = (
         ),
         (
             "test_k_norm_noise_keeps_its_charge_and_half_of_it_is_refuted",
-            "blockveil.engine.noise.additive:_pure_design",
+            "blockveil.engine.noise.additive:pure_design",
             "scale = sensitivity.bound",
             "scale = 0.9 * sensitivity.bound",
             ("rows",),
