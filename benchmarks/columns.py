@@ -27,7 +27,7 @@ from benchmarks.covariance import CHUNK_BYTES, make_store, open_store
 from benchmarks.gram import REPEATS, seconds
 from blockveil.engine.answers.column_bins import HistogramQuery, MissingValue, PowerBins
 from blockveil.engine.answers.layout import Tile
-from blockveil.engine.answers.record_sums import RecordSumsQuery
+from blockveil.engine.kinds.totals.record_sums import RecordSumsQuery
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
 

@@ -299,7 +299,7 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/engine/sensitivity/test_totals_problem.py",
+        "tests/engine/kinds/totals/test_totals_problem.py",
         (
             "test_where_a_record_is_replaced_the_noise_of_a_box_is_the_same_about_every_origin",
             "blockveil.engine.kinds.totals.problem:Totals.change",

@@ -386,7 +386,7 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/engine/sensitivity/test_histogram_problem.py",
+        "tests/engine/kinds/histograms/test_histogram_problem.py",
         (
             "test_the_sensitivity_is_that_of_one_bin_a_column",
             "blockveil.engine.kinds.histograms.problem:Histograms.l2",
@@ -395,7 +395,7 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/engine/sensitivity/test_marginal_problem.py",
+        "tests/engine/kinds/marginals/test_marginal_problem.py",
         (
             "test_it_is_the_largest_distance_of_all_pairs_of_records",
             "blockveil.engine.kinds.marginals.problem:Marginals._changing",
@@ -431,7 +431,7 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/engine/sensitivity/test_totals_problem.py",
+        "tests/engine/kinds/totals/test_totals_problem.py",
         (
             "test_no_neighbours_are_further_apart_and_some_are_as_far_where_it_is_exact",
             "blockveil.engine.kinds.totals.problem:Totals.l2",

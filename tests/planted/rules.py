@@ -139,7 +139,7 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/pipeline/questions/test_column_histograms.py",
+        "tests/pipeline/kinds/histograms/test_column_histograms.py",
         (
             "test_the_charge_is_for_all_columns_and_all_rows_of_a_unit",
             "blockveil.engine.kinds.histograms.problem:Histograms.l2",
@@ -148,7 +148,7 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/pipeline/questions/test_training_batches.py",
+        "tests/pipeline/kinds/gradients/test_training_batches.py",
         (
             "test_steps_over_fixed_batches_have_the_noise_of_their_epochs",
             "blockveil.engine.answers.step_records:FixedBatches.most",

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from blockveil.engine.answers.learned_spread import SpreadSums
-from blockveil.engine.answers.record_sums import RecordSumsQuery
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates.error_bounds import ErrorReport
 from blockveil.engine.estimates.rounding_error import RoundingError
@@ -16,6 +15,7 @@ from blockveil.engine.estimates.shortening import Shortening
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.engine.kinds.totals import estimate as estimates
 from blockveil.engine.kinds.totals.problem import Totals
+from blockveil.engine.kinds.totals.record_sums import RecordSumsQuery
 from blockveil.engine.noise.design import Design, NoiseDesign, Released
 from blockveil.engine.records.geometry import Coordinates, Vector
 from blockveil.pipeline.config import LoadedConfig

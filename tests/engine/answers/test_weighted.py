@@ -13,11 +13,11 @@ from blockveil.engine.answers.cost import Machine, choose
 from blockveil.engine.answers.counts import CountQuery
 from blockveil.engine.answers.layout import Tile, grid
 from blockveil.engine.answers.outer_products import OuterProductsQuery
-from blockveil.engine.answers.record_sums import RecordSumsQuery
 from blockveil.engine.answers.second_moment import SecondMomentQuery
 from blockveil.engine.answers.value_cells import Codes, Missing, Outside
 from blockveil.engine.answers.weighted import WeightedQuery
 from blockveil.engine.answers.work import GrowthKind, Work
+from blockveil.engine.kinds.totals.record_sums import RecordSumsQuery
 from blockveil.engine.records.geometry import Box
 from blockveil.engine.records.quantiser import Quantiser
 

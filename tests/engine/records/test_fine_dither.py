@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from blockveil.engine.answers import gram, layout
-from blockveil.engine.answers.record_sums import RecordSumsQuery
 from blockveil.engine.answers.sparse import entry_sums
+from blockveil.engine.kinds.totals.record_sums import RecordSumsQuery
 from blockveil.engine.records import fine_dither
 from blockveil.engine.records.fine_dither import FineDither
 from blockveil.engine.records.geometry import Ball, Box

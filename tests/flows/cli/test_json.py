@@ -19,8 +19,8 @@ from blockveil.pipeline.ledger.reserving import ChargeRequest
 from tests.flows.cli.test_cli import blockveil
 from tests.house import support
 from tests.pipeline.data.ingest import growing_support, ingest_support
+from tests.pipeline.kinds.gradients.test_training import LOGISTIC, config, release
 from tests.pipeline.public import test_private_bounds
-from tests.pipeline.questions.test_training import LOGISTIC, config, release
 from tests.pipeline.scaffold import scaffold_support
 from tests.pipeline.verification.test_signed_releases import key_file
 

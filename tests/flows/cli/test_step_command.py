@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import ConfigError, StoreError
 from blockveil.pipeline.public import weights
-from tests.pipeline.questions.test_training import LOGISTIC, config, release
+from tests.pipeline.kinds.gradients.test_training import LOGISTIC, config, release
 
 
 def run(*words):

@@ -23,8 +23,8 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.releases.publishing import find_published
 from tests.house import support
 from tests.house.shipped import pinned_key
-from tests.pipeline.questions.test_training import NIGHT, release
-from tests.pipeline.questions.test_training_batches import batched
+from tests.pipeline.kinds.gradients.test_training import NIGHT, release
+from tests.pipeline.kinds.gradients.test_training_batches import batched
 from tests.pipeline.releases.test_training_steps import group_of
 
 WORKERS = 2

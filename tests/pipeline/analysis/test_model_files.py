@@ -18,7 +18,7 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.printable import as_markdown
 from blockveil.pipeline.report.model_card import card_of
 from tests.house import support
-from tests.pipeline.questions.test_training import VALUES, X, release
+from tests.pipeline.kinds.gradients.test_training import VALUES, X, release
 from tests.pipeline.releases.test_training_steps import training
 from tests.pipeline.test_hostile_text import HOSTILE
 

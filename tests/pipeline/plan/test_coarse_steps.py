@@ -11,7 +11,7 @@ from blockveil.pipeline.config import load_config
 from blockveil.pipeline.plan.coarse_steps import MOST_EXCESS, coarse_steps
 from blockveil.pipeline.plan.planning import make_plan, plan_near
 from blockveil.pipeline.plan.summary import describe
-from tests.pipeline.questions import test_marginals as tables
+from tests.pipeline.kinds.marginals import test_marginals as tables
 
 NIGHT = date(2026, 11, 20)
 CELLS = tables.QUERY.replace("ways = 2", "ways = 3").replace("cells = 4", "cells = 100").replace("= 2 }", "= 100 }")

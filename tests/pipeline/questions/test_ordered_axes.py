@@ -13,7 +13,7 @@ from blockveil.pipeline.ledger import Ledger
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from tests.house import support
-from tests.pipeline.questions.test_marginals import ADD, AUTO, GAUSSIAN, REPLACE, RESIDUALS, VALUES, asked
+from tests.pipeline.kinds.marginals.test_marginals import ADD, AUTO, GAUSSIAN, REPLACE, RESIDUALS, VALUES, asked
 from tests.pipeline.questions.test_queries import NIGHT, config, run
 
 PLAIN = """kind = "marginals"

@@ -7,7 +7,7 @@ from blockveil.pipeline.kinds.gradients.routes import ALIKE, route
 from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.plan.summary import describe
 from blockveil.pipeline.public import weights
-from tests.pipeline.questions.test_training import HIDDEN, NIGHT
+from tests.pipeline.kinds.gradients.test_training import HIDDEN, NIGHT
 from tests.pipeline.releases.test_training_steps import training
 
 MU_OF_ONE = 0.268

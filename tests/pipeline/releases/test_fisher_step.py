@@ -20,7 +20,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.study.replay import replay
 from blockveil.pipeline.verification.verified import verify
 from tests.house.shipped import pinned_key
-from tests.pipeline.questions.test_training import NIGHT, VALUES
+from tests.pipeline.kinds.gradients.test_training import NIGHT, VALUES
 from tests.pipeline.releases.test_training_steps import HIDDEN, group_of, release, training
 
 SHARE = "errors_share = 0.4"

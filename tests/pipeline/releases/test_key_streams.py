@@ -14,11 +14,11 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from blockveil.testing.recording import RecordingKey, check_asked_once
 from tests.house import shipped, support
-from tests.pipeline.questions import test_column_histograms as column_histograms
-from tests.pipeline.questions import test_marginals as marginals
+from tests.pipeline.kinds.counts import test_workloads as workloads
+from tests.pipeline.kinds.histograms import test_column_histograms as column_histograms
+from tests.pipeline.kinds.marginals import test_marginals as marginals
 from tests.pipeline.questions import test_quantiles as quantiles
 from tests.pipeline.questions import test_queries as queries
-from tests.pipeline.questions import test_workloads as workloads
 from tests.pipeline.releases import test_continual as growing
 from tests.pipeline.releases import test_directions_release as directions
 

@@ -23,12 +23,12 @@ from blockveil.pipeline.releases.night import run_release
 from blockveil.pipeline.report import make_report
 from blockveil.pipeline.study.replay import replay
 from tests.house import support
-from tests.pipeline.questions.test_marginals import GAUSSIAN, QUERY, RESIDUALS, VALUES
+from tests.pipeline.kinds.counts.test_workloads import MECHANISMS, TABLE
+from tests.pipeline.kinds.gradients.test_training import LOGISTIC
+from tests.pipeline.kinds.gradients.test_training import QUERY as OF_A_MODEL
+from tests.pipeline.kinds.gradients.test_training import VALUES as LABELLED
+from tests.pipeline.kinds.marginals.test_marginals import GAUSSIAN, QUERY, RESIDUALS, VALUES
 from tests.pipeline.questions.test_queries import config
-from tests.pipeline.questions.test_training import LOGISTIC
-from tests.pipeline.questions.test_training import QUERY as OF_A_MODEL
-from tests.pipeline.questions.test_training import VALUES as LABELLED
-from tests.pipeline.questions.test_workloads import MECHANISMS, TABLE
 
 pytestmark = pytest.mark.usefixtures("pictures_in_words")
 WORKLOAD = TABLE.format(workload='"ranges"', rows=5, columns=9)

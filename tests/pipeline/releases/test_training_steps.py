@@ -27,7 +27,7 @@ from blockveil.pipeline.releases.publishing import find_published
 from blockveil.pipeline.report import write_report
 from tests.house import support
 from tests.house.shipped import pinned_key
-from tests.pipeline.questions.test_training import HIDDEN, LOGISTIC, NIGHT, VALUES, X, config, release
+from tests.pipeline.kinds.gradients.test_training import HIDDEN, LOGISTIC, NIGHT, VALUES, X, config, release
 
 STEPS = """[query.training]
 steps = {steps}

@@ -11,10 +11,10 @@ from blockveil.pipeline.report import page
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.report_sections import as_values
 from tests.house import support
-from tests.pipeline.questions import test_column_histograms as histograms
+from tests.pipeline.kinds.histograms import test_column_histograms as histograms
+from tests.pipeline.kinds.totals import test_totals as totals
 from tests.pipeline.questions import test_ordered_axes as ranges
 from tests.pipeline.questions import test_queries as queries
-from tests.pipeline.questions import test_totals as totals
 from tests.pipeline.releases.test_training_steps import training
 from tests.pipeline.report.test_evaluation import names_a_source
 from tests.pipeline.report.test_own_units import found, people

@@ -18,8 +18,8 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.study.replay import replay
 from tests.house.support import write_config
+from tests.pipeline.kinds.gradients import test_training as training
 from tests.pipeline.questions import test_queries as queries
-from tests.pipeline.questions import test_training as training
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = sorted(

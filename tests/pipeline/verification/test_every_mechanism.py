@@ -6,11 +6,11 @@ import pytest
 
 from blockveil.engine.mechanisms.registry import declarations
 from blockveil.pipeline.plan.planning import make_plan
-from tests.pipeline.questions import test_column_histograms as histograms
-from tests.pipeline.questions import test_marginals as tables
+from tests.pipeline.kinds.counts import test_workloads as workloads
+from tests.pipeline.kinds.histograms import test_column_histograms as histograms
+from tests.pipeline.kinds.marginals import test_marginals as tables
 from tests.pipeline.questions import test_ordered_axes as ranges
 from tests.pipeline.questions import test_queries as queries
-from tests.pipeline.questions import test_workloads as workloads
 from tests.pipeline.study.test_frozen_outputs import planned
 from tests.pipeline.verification.test_verified import (
     altered,

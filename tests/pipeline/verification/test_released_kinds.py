@@ -22,15 +22,15 @@ from blockveil.pipeline.verification.stated_grid import read_factor
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support
 from tests.house.forged import forged
-from tests.pipeline.questions import test_column_histograms as histograms
-from tests.pipeline.questions import test_grids as grids
-from tests.pipeline.questions import test_marginals as tables
+from tests.pipeline.kinds.counts import test_grids as grids
+from tests.pipeline.kinds.counts import test_workloads as workloads
+from tests.pipeline.kinds.gradients import test_training as gradients
+from tests.pipeline.kinds.gradients import test_training_batches as batches
+from tests.pipeline.kinds.histograms import test_column_histograms as histograms
+from tests.pipeline.kinds.marginals import test_marginals as tables
+from tests.pipeline.kinds.totals import test_totals as totals
 from tests.pipeline.questions import test_ordered_axes as ordered
 from tests.pipeline.questions import test_queries as queries
-from tests.pipeline.questions import test_totals as totals
-from tests.pipeline.questions import test_training as gradients
-from tests.pipeline.questions import test_training_batches as batches
-from tests.pipeline.questions import test_workloads as workloads
 from tests.pipeline.releases import test_directions_release as directions
 from tests.pipeline.releases import test_growing_nights as growing
 from tests.pipeline.releases import test_training_steps as training

@@ -23,11 +23,11 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.verification.stated_sensitivity import moved
 from blockveil.pipeline.verification.stated_steps import nights_factor, steps_factor
 from tests.house import shipped
-from tests.pipeline.questions import test_column_histograms as histograms
-from tests.pipeline.questions import test_marginals as tables
+from tests.pipeline.kinds.counts import test_workloads as workloads
+from tests.pipeline.kinds.histograms import test_column_histograms as histograms
+from tests.pipeline.kinds.marginals import test_marginals as tables
 from tests.pipeline.questions import test_ordered_axes as ranges
 from tests.pipeline.questions import test_queries as queries
-from tests.pipeline.questions import test_workloads as workloads
 
 GAUSSIAN, LAPLACE = "2 levels of width 2048", "discrete Laplace of rate 1/1048576"
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

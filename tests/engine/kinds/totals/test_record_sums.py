@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse
 
 from blockveil.engine.answers.layout import Tile
-from blockveil.engine.answers.record_sums import RecordSumsQuery
 from blockveil.engine.answers.sparse_rows import SparseRows
+from blockveil.engine.kinds.totals.record_sums import RecordSumsQuery
 from blockveil.engine.records.geometry import Ball, Box, Ellipsoid
 from blockveil.engine.records.quantiser import NotFiniteError, Quantiser
 
@@ -51,7 +51,7 @@ def test_sums_are_those_of_pythons_integers_for_every_cut(shape, augmented):
 
 
 def test_many_rows_are_added_in_pieces_without_rounding(monkeypatch):
-    monkeypatch.setattr("blockveil.engine.answers.record_sums._PIECE_BYTES", 8 * 6 * 3)  # three rows
+    monkeypatch.setattr("blockveil.engine.kinds.totals.record_sums._PIECE_BYTES", 8 * 6 * 3)  # three rows
     records = np.full((1000, D), 2.0)
     records[::2] = -1.0
     found = sums(query("box"), records, [0, 1000], 1000)

@@ -22,8 +22,8 @@ from blockveil.pipeline.report import papers, training_curve, write_report
 from blockveil.pipeline.report.model_card import beyond_noise
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support
-from tests.pipeline.questions.test_training import NIGHT, VALUES, X, release
-from tests.pipeline.questions.test_training_batches import batched
+from tests.pipeline.kinds.gradients.test_training import NIGHT, VALUES, X, release
+from tests.pipeline.kinds.gradients.test_training_batches import batched
 from tests.pipeline.releases.test_training_steps import group_of, training
 
 WAYS = [None, "weights", "last-weights"]

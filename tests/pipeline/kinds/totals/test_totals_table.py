@@ -19,8 +19,8 @@ from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.papers import DARK, LIGHT
 from blockveil.pipeline.report.pictures import heat_map, heat_map_caption
 from tests.house import support
+from tests.pipeline.kinds.totals import test_totals as totals
 from tests.pipeline.questions import test_queries as queries
-from tests.pipeline.questions import test_totals as totals
 
 ROWS = 400
 ELSEWHERE = queries.ROWS.replace('"rows"', '"totals"').replace("lower = -1, upper = 1", "lower = 100, upper = 200")

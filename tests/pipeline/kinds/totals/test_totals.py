@@ -28,7 +28,7 @@ from tests.house import support
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.questions.test_queries import NIGHT, config, prepare, run
 
-CONFIGS = Path(__file__).parents[3] / "configs"
+CONFIGS = Path(__file__).parents[4] / "configs"
 TOTALS = queries.ROWS.replace('"rows"', '"totals"')
 MIDDLE = TOTALS.replace("lower = -1, upper = 1", "lower = 0, upper = 10")
 CAPPED = TOTALS.replace('origin = "midpoint"', 'origin = "midpoint"\nnorm_at_most = 0.5')

@@ -29,7 +29,7 @@ from blockveil.pipeline.verification.verified import verify
 from tests.house import support
 from tests.house.forged import forged
 from tests.house.shipped import pinned_key
-from tests.pipeline.questions.test_training import HIDDEN, NIGHT, VALUES, release
+from tests.pipeline.kinds.gradients.test_training import HIDDEN, NIGHT, VALUES, release
 from tests.pipeline.releases.test_training_steps import Killed, accuracy, group_of, training
 
 FIXED = 'batch_count = 3\nbatch_seed = "any text"'
