@@ -95,17 +95,17 @@ def discard(target: Path, array: str) -> bool:
 
     Raises StoreError where an ingest works on it, it cannot be removed, or what is kept beside the store is lost.
     """
-    found = scratch.discard(target)
+    leftovers = scratch.discard(target)
     with scratch.locked(target) as root:
         if not target.exists():
-            found |= growth_state.forget(target)
+            leftovers |= growth_state.forget(target)
         elif (store := _opened(target, array)) is not None:
             release_list.require_erased(target)
             state = growth_state.read(target, store[1])
-            found |= tidied(target / array, store[0])
+            leftovers |= tidied(target / array, store[0])
             growth_state.tidy(growth_state.state_path(target), state)
         scratch.remove(root)
-    return found
+    return leftovers
 
 
 def store_before(source: Source, root: Path) -> Before | None:
@@ -116,15 +116,15 @@ def store_before(source: Source, root: Path) -> Before | None:
     target, section = source.loaded.target, source.config.ingest
     if not target.exists():
         return None
-    found = _opened(target, section.array)
-    if found is None:
+    store = _opened(target, section.array)
+    if store is None:
         raise StoreError(
             f'ingest.store "{section.store}" exists and is not a store that grows',
             "Records are appended to a store that was made with append = true",
             "Name another store, and ingest all files into it",
         )
     release_list.require_erased(target)
-    manifest, spec = found
+    manifest, spec = store
     state = growth_state.read(target, spec)
     changed = _differences(state.rules, _rules(source))
     if changed:
@@ -152,14 +152,14 @@ def _opened(target: Path, array: str) -> tuple[Manifest, str] | None:
 def tidied(folder: Path, manifest: Manifest) -> bool:
     """Remove parts that no manifest names: only an append that was killed can have left them."""
     names = {name for name, _ in manifest.parts}
-    left = [entry for entry in folder.iterdir() if entry.name not in names]
-    found = [entry for entry in left if is_part(entry.name) or entry.name == _UNFINISHED]
-    for entry in found:
+    others = [entry for entry in folder.iterdir() if entry.name not in names]
+    leftovers = [entry for entry in others if is_part(entry.name) or entry.name == _UNFINISHED]
+    for entry in leftovers:
         if entry.is_dir():
             scratch.remove(entry)
         else:
             entry.unlink()
-    return bool(found)
+    return bool(leftovers)
 
 
 def _rules(source: Source) -> dict[str, Any]:
@@ -216,36 +216,36 @@ def _grow(
     bound = None
     if isinstance(source.config.unit, ChosenRows):
         bound = UnitBound(folder, state.units, staging.root / "units")
-    rows, found = fill(source, staging, (staging.store / array, name), tell, bound, (folder, state.taken))
+    rows, row_sets = fill(source, staging, (staging.store / array, name), tell, bound, (folder, state.taken))
     units, owners = state.units, state.owners
     if bound is not None:
         own = written(folder / file_name(number, 1), 1, bound.kept())
         units, owners = carried(folder, (*units, own), number), (*owners, own)
-    held = (
+    stored_files = (
         (*state.files, *files) if source.config.arrival is None else tuple(files)
     )  # dates are one stretch with those before
     rows_in = taken_in(files.values())
-    kept = None if rows_in is None else growth_state.with_rows(folder, rows_in, state.rows)
-    point, (taken, accepted) = taken_in_up_to(source), _with_taken(source, state, folder, number, found)
-    made = GrowthState(source.spec, state.rules, held, units, owners, kept, point, taken, accepted)
-    growth_state.write(folder, made)
+    row_file = None if rows_in is None else growth_state.with_rows(folder, rows_in, state.rows)
+    point, (row_files, accepted) = taken_in_up_to(source), _with_taken(source, state, folder, number, row_sets)
+    new_state = GrowthState(source.spec, state.rules, stored_files, units, owners, row_file, point, row_files, accepted)
+    growth_state.write(folder, new_state)
     manifest = replace(manifest, parts=(*manifest.parts, (name, rows)))
     if before is None:
         _publish_first(staging.store, target, array, metadata_of(source, manifest))
     else:
         publish_parts([staging.store / array / name], source, manifest)
-    growth_state.tidy(folder, made)
+    growth_state.tidy(folder, new_state)
 
 
 def _with_taken(
     source: Source, state: GrowthState, folder: Path, number: int, found: RowSets | None
 ) -> tuple[tuple[HeldRows, ...], tuple[str, ...]]:
     """Which rows the files of all appends have, and why files may have held all rows of others."""
-    reason, taken = source.config.ingest.accept_repeated_rows, state.taken
+    reason, row_files = source.config.ingest.accept_repeated_rows, state.taken
     if found is not None:
         file = written(folder / f"taken-{number:06d}", 1, found.entries())
-        taken = (*taken, HeldRows(file, tuple(one.name for one in source.files), found.borders))
-    return taken, tuple(dict.fromkeys((*state.accepted, *(() if reason is None else (reason,)))))
+        row_files = (*row_files, HeldRows(file, tuple(one.name for one in source.files), found.borders))
+    return row_files, tuple(dict.fromkeys((*state.accepted, *(() if reason is None else (reason,)))))
 
 
 def _keep_point(source: Source, state: GrowthState) -> None:

@@ -73,10 +73,10 @@ class TableBatch:
         """See :class:`Batch`."""
         columns = [self._number(name) for name in names]
         single = all(column.dtype == np.float32 for column in columns)
-        found = np.empty((self.rows, len(names)), np.float32 if single else np.float64)
+        matrix = np.empty((self.rows, len(names)), np.float32 if single else np.float64)
         for position, column in enumerate(columns):
-            found[:, position] = column
-        return found
+            matrix[:, position] = column
+        return matrix
 
     def whole(self, names: Sequence[str]) -> tuple[Whole, Flags | None]:
         """See :class:`Batch`."""
@@ -97,17 +97,17 @@ class TableBatch:
             column = column.cast(pa.large_string())
         else:
             column = self._integer(name, column)
-        known = pa.array(categories, pa.large_string() if textual else pa.int64())
-        found = pc.index_in(column, value_set=known).fill_null(UNKNOWN).to_numpy(zero_copy_only=False)
-        codes: Whole = found.astype(np.int64)
+        value_set = pa.array(categories, pa.large_string() if textual else pa.int64())
+        indices = pc.index_in(column, value_set=value_set).fill_null(UNKNOWN).to_numpy(zero_copy_only=False)
+        codes: Whole = indices.astype(np.int64)
         if column.null_count:
             codes[_nulls(column)] = ABSENT
         return codes
 
     def days(self, name: str) -> tuple[Whole, Flags | None]:
         """See :class:`Batch`."""
-        found, missing = self._integers([name], self._days)
-        return found[:, 0], None if missing is None else missing[:, 0]
+        days, missing = self._integers([name], self._days)
+        return days[:, 0], None if missing is None else missing[:, 0]
 
     def identifiers(self, name: str, kind: UnitType) -> pa.Array:
         """See :class:`Batch`."""
@@ -117,10 +117,10 @@ class TableBatch:
         """See :class:`Batch`."""
         column = self._decoded(name)
         if is_text(column.type):
-            found = column.cast(pa.large_string())
-            if not all(is_canonical(text, kind) for text in pc.drop_null(pc.unique(found)).to_pylist()):
+            texts = column.cast(pa.large_string())
+            if not all(is_canonical(text, kind) for text in pc.drop_null(pc.unique(texts)).to_pylist()):
                 raise Unfit(name, f'holds another spelling than that of type "{kind}"', RULES[kind], REMEDIES[kind])
-            return found
+            return texts
         if kind == "whole":
             column = self._integer(name, column, _DIVIDED)
         elif kind == "text" or not pa.types.is_date32(column.type):
@@ -149,8 +149,8 @@ class TableBatch:
         if not pa.types.is_float32(kind):
             # Not "safe": a whole number beyond 2^53 is rounded to the nearest float64, as any real number is.
             column = pc.cast(column, pa.float64(), safe=False)
-        found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return found
+        numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return numbers
 
     def _integer(self, name: str, column: pa.Array | None = None, rule: str = "") -> pa.Array:
         column = self._columns[name] if column is None else column
@@ -181,16 +181,16 @@ class TableBatch:
         return _calendar_days(name, column)
 
     def _integers(self, names: Sequence[str], read: Any) -> tuple[Whole, Flags | None]:
-        found = np.empty((self.rows, len(names)), np.int64)
+        integers = np.empty((self.rows, len(names)), np.int64)
         missing: Flags | None = None
         for position, name in enumerate(names):
             column = read(name)
             if column.null_count:
-                missing = np.zeros(found.shape, np.bool_) if missing is None else missing
+                missing = np.zeros(integers.shape, np.bool_) if missing is None else missing
                 missing[:, position] = _nulls(column)
                 column = column.fill_null(0)
-            found[:, position] = column.to_numpy(zero_copy_only=False)
-        return found, missing
+            integers[:, position] = column.to_numpy(zero_copy_only=False)
+        return integers, missing
 
 
 class MatrixBatch:
@@ -310,8 +310,8 @@ def _native(part: NDArray[Any]) -> NDArray[Any]:
 
 def having(batch: Batch, name: str, text: str, kind: PartType) -> Flags:
     """Which rows have a value of that spelling in a column: a function of each row by itself; shape (rows,)."""
-    found: Flags = pc.fill_null(pc.equal(batch.spellings(name, kind), text), False).to_numpy(zero_copy_only=False)
-    return found
+    mask: Flags = pc.fill_null(pc.equal(batch.spellings(name, kind), text), False).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _check_all(fits: NDArray[np.bool_], names: Sequence[str], problem: str, rule: str) -> None:
@@ -365,5 +365,5 @@ def _checked_days(name: str, days: pa.Array) -> pa.Array:
 
 
 def _nulls(column: pa.Array) -> Flags:
-    found: Flags = column.is_null().to_numpy(zero_copy_only=False)
-    return found
+    mask: Flags = column.is_null().to_numpy(zero_copy_only=False)
+    return mask

@@ -29,6 +29,6 @@ class ColumnFault(DataError):
     @classmethod
     def of(cls, column: str, value: str, rule: str, remedy: str) -> ColumnFault:
         """The fault of a column; the others as of :class:`.BlockveilError`."""
-        made = cls(value, rule, remedy)
-        made.column = column
-        return made
+        fault = cls(value, rule, remedy)
+        fault.column = column
+        return fault

@@ -203,7 +203,7 @@ def _dates(column: DateColumn, batch: Batch, out: Rows) -> Flags | None:
 
 
 def _crossed(column: CrossColumn, batch: Batch, out: Rows) -> Flags | None:
-    combined, known = np.zeros(batch.rows, np.int64), np.ones(batch.rows, np.bool_)
+    combined, valid = np.zeros(batch.rows, np.int64), np.ones(batch.rows, np.bool_)
     dropped: Flags | None = None
     for each in column.columns:
         codes = batch.codes(each.name, each.categories)
@@ -211,10 +211,10 @@ def _crossed(column: CrossColumn, batch: Batch, out: Rows) -> Flags | None:
         if absent.any():
             gone = _settle(column.missing, (each.name,), absent[:, None], None, "holds a missing value")
             dropped = _either(dropped, gone)
-        known &= codes >= 0
+        valid &= codes >= 0
         combined = combined * len(each.categories) + codes
     out[...] = 0
-    which = np.flatnonzero(known)
+    which = np.flatnonzero(valid)
     out[which, combined[which]] = 1
     return dropped
 
@@ -233,11 +233,11 @@ def _mapped(
     column: FourierColumn | GradientsColumn | OnnxColumn, batch: Batch, out: Rows, networks: Mapping[str, Network]
 ) -> Flags | None:
     values, dropped = _taken(column, batch)
-    made = networks[column.name] if isinstance(column, OnnxColumn) else _map_of(column)
+    feature_map = networks[column.name] if isinstance(column, OnnxColumn) else _map_of(column)
     # The features of a record are a function of it alone, so that pieces change nothing.
     piece = max(1, _PIECE // (values.shape[1] * getattr(column, "directions", 1) + out.shape[1]))
     for start in range(0, batch.rows, piece):
-        out[start : start + piece] = made.of(values[start : start + piece])
+        out[start : start + piece] = feature_map.of(values[start : start + piece])
     if not isinstance(column, OnnxColumn):
         return dropped
     lacking: Flags = np.logical_not(np.isfinite(out).all(axis=1))  # where the network gave no number
@@ -272,8 +272,8 @@ def _place(column: CategoryColumn | BinsColumn | DateColumn, codes: NDArray[Any]
         out[:, 0] = codes
         return
     out[...] = 0
-    known = np.flatnonzero(codes >= 0)
-    out[known, codes[known]] = 1
+    rows = np.flatnonzero(codes >= 0)
+    out[rows, codes[rows]] = 1
 
 
 def _settle(policy: Any, names: tuple[str, ...], found: Flags, out: Rows | None, problem: str) -> Flags | None:

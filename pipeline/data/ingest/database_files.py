@@ -15,7 +15,7 @@ def state_of(file: Path, beside: str) -> str:
 
     Raises StoreError where there is no such file, or it is a folder, or may not be looked at.
     """
-    found = guard(
+    status = guard(
         file.stat,
         lambda error: kind_of(error)(
             f'source.file "{file.name}" cannot be read ({os.strerror(error.errno or 0)})',
@@ -24,17 +24,17 @@ def state_of(file: Path, beside: str) -> str:
         ),
         OSError,
     )
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise StoreError(f'source.file "{file.name}" is not a file', "It names a file", "Correct it")
-    return f"{found.st_size} {found.st_mtime_ns} {_log(file.with_name(file.name + beside))}"
+    return f"{status.st_size} {status.st_mtime_ns} {_log(file.with_name(file.name + beside))}"
 
 
 def _log(file: Path) -> str:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return "-"
-    return f"{found.st_size} {found.st_mtime_ns}" if found.st_size else "-"
+    return f"{status.st_size} {status.st_mtime_ns}" if status.st_size else "-"
 
 
 def not_stored(shown: str) -> DataError:

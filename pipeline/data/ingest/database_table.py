@@ -160,10 +160,10 @@ class SourceTable:
         Parameters and errors as for :meth:`counted`.
         """
         batches = self._session.batches(self._text_of(column, dates), _DIGEST_ROWS)
-        found: list[Digests] = []
+        digests: list[Digests] = []
         while (batch := self._guarded(lambda: next(batches, None))) is not None:
-            found.append(digests_of(batch))
-        return joined(found)
+            digests.append(digests_of(batch))
+        return joined(digests)
 
     def _text_of(self, column: str, dates: Dates) -> str:
         place = (self._session.schema, self._session.catalog)
@@ -195,14 +195,14 @@ class SourceTable:
 
     def _batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Batches of the result, without the rows that are stored already."""
-        found = self._session.batches(self._text, batch_rows)
+        batches = self._session.batches(self._text, batch_rows)
         unseen = None if self._stored is None else Unseen(self._stored)
-        while (batch := self._guarded(lambda: next(found, None))) is not None:
+        while (batch := self._guarded(lambda: next(batches, None))) is not None:
             yield batch if unseen is None else batch.filter(pa.array(unseen.of(digests_of(batch))))
 
     def _prepared(self) -> tuple[str, str]:
-        for table, wanted in self._query.columns(self._inputs).items():
-            self._check_table(table, wanted)
+        for table, columns in self._query.columns(self._inputs).items():
+            self._check_table(table, columns)
         for lookup in self._query.lookups.values():
             repeated = self._query.repeated(lookup, self._session.schema, self._session.catalog)
             if self._session.first(repeated) is not None:
@@ -217,9 +217,9 @@ class SourceTable:
     def _check_table(self, table: TableName, wanted: set[str]) -> None:
         columns = _declared(self._session, table)
         exact = self._query.dialect == "postgres"
-        known = set(columns) if exact else {column.casefold() for column in columns}
+        names = set(columns) if exact else {column.casefold() for column in columns}
         for name in sorted(wanted):
-            if (name if exact else name.casefold()) not in known:
+            if (name if exact else name.casefold()) not in names:
                 raise DataError(
                     f'Table "{table.name}" does not have column "{name}"',
                     "The query and columns name columns that the table declares",
@@ -232,11 +232,11 @@ class SourceTable:
 
 def rows_from(batches: Iterable[pa.RecordBatch], start: int, most: int) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Rows of batches from row ``start`` on, at most ``most`` at once, and how many rows end with their batch."""
-    done = 0
+    rows_read = 0
     for batch in batches:
-        first, done = done, done + batch.num_rows
+        first, rows_read = rows_read, rows_read + batch.num_rows
         for offset in range(max(0, start - first), batch.num_rows, most):
-            yield batch.slice(offset, most), done
+            yield batch.slice(offset, most), rows_read
 
 
 def _guarded(session: Session, shown: str, work: Callable[[], T]) -> T:
@@ -256,14 +256,14 @@ def _guarded(session: Session, shown: str, work: Callable[[], T]) -> T:
 
 def _declared(session: Session, table: TableName) -> list[str]:
     """Columns of a base table."""
-    found = session.columns(table)
-    if found is None:
+    declaration = session.columns(table)
+    if declaration is None:
         raise DataError(
             f'The database has no table "{table.name}" that may be read',
             "The query names a table of the database, with its schema if that is not the usual one",
             "Correct the name or its upper and lower case, or give the role permission to read it",
         )
-    base, columns = found
+    base, columns = declaration
     if not base:
         raise not_stored(f'"{table.name}"')
     return columns
@@ -279,9 +279,9 @@ def declared_columns(source: DatabaseSource, base: Path) -> list[str]:
     """
     session, _ = _opened(source, base)
     table = source.checked.table
-    found = _guarded(session, f'Table "{table.name}"', lambda: _declared(session, table))
+    columns = _guarded(session, f'Table "{table.name}"', lambda: _declared(session, table))
     session.close()
-    return found
+    return columns
 
 
 def open_table(loaded: LoadedIngest) -> SourceTable:
@@ -338,12 +338,12 @@ def _address(source: PostgresSource, base: Path) -> str:
             "It is written postgresql://role:password@host:port/database",
             "Correct it; a file of DuckDB or SQLite is named by source.file",
         )
-    found = proof(f"postgresql://{rest}")
-    if found.problem is not None:
+    verification = proof(f"postgresql://{rest}")
+    if verification.problem is not None:
         raise StoreError(
-            f"source.address: the server {found.problem}",
+            f"source.address: the server {verification.problem}",
             "Whoever answers in its place is told the password, and decides what is read",
-            found.remedy,
+            verification.remedy,
         )
-    more = urlencode(found.options)
+    more = urlencode(verification.options)
     return f"postgresql://{rest}{('&' if '?' in rest else '?') + more if more else ''}"

@@ -40,20 +40,20 @@ def _named(column: pa.Array, kind: str) -> pa.Array:
 
 def _floats(texts: pa.Array) -> pa.Array:
     """Decimals of any length, which come as texts, as float64; what is beyond that is refused as a type of its own."""
-    found = pc.cast(texts, pa.float64())
-    beyond = pc.and_(pc.is_inf(found), pc.invert(pc.match_substring(texts, "inf", ignore_case=True)))
-    return _named(texts, "numeric with a number beyond float64") if pc.any(beyond).as_py() else found
+    floats = pc.cast(texts, pa.float64())
+    beyond = pc.and_(pc.is_inf(floats), pc.invert(pc.match_substring(texts, "inf", ignore_case=True)))
+    return _named(texts, "numeric with a number beyond float64") if pc.any(beyond).as_py() else floats
 
 
 def _without_infinity(column: pa.Array) -> pa.Array:
     """Null where the driver has moved an infinite date or time by the years between the epochs, beyond its type."""
     if pa.types.is_date32(column.type):
-        raw, moved = column.cast(pa.int32()), _POSTGRES_EPOCH_DAYS
+        raw, shift = column.cast(pa.int32()), _POSTGRES_EPOCH_DAYS
     elif pa.types.is_timestamp(column.type):
-        raw, moved = column.cast(pa.int64()), _POSTGRES_EPOCH_DAYS * 86_400_000_000
+        raw, shift = column.cast(pa.int64()), _POSTGRES_EPOCH_DAYS * 86_400_000_000
     else:
         return column
     half = 2 ** (raw.type.bit_width - 1)
-    moved_ends = [moved - half, moved - 1 - half]  # the largest number wraps to the smallest ones
+    moved_ends = [shift - half, shift - 1 - half]  # the largest number wraps to the smallest ones
     infinite = pc.is_in(raw, pa.array(moved_ends, raw.type))
     return pc.if_else(infinite, pa.scalar(None, column.type), column)

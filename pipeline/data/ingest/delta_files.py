@@ -61,8 +61,8 @@ class DeltaVersion:
 
     def files(self) -> list[SourceFile]:
         """See :class:`.table_growth.GrowingTable`."""
-        found = _guarded(lambda: _added(self._table), self._shown)
-        return [_file(self._root, action, self._shown, "Name a version that is kept") for action in found]
+        actions = _guarded(lambda: _added(self._table), self._shown)
+        return [_file(self._root, action, self._shown, "Name a version that is kept") for action in actions]
 
     def since(self, point: TablePoint) -> list[SourceFile]:
         """See :class:`.table_growth.GrowingTable`."""
@@ -99,9 +99,9 @@ def open_delta(source: DeltaSource, base: Path) -> DeltaVersion:
         import deltalake
     except ModuleNotFoundError as missing:
         raise MissingExtra.of(missing) or missing from None
-    shown = f'source.table "{source.table}"'
+    label = f'source.table "{source.table}"'
     root = _root(source, base)
-    return _guarded(lambda: DeltaVersion(root, deltalake.DeltaTable(root, version=source.version), shown), shown)
+    return _guarded(lambda: DeltaVersion(root, deltalake.DeltaTable(root, version=source.version), label), label)
 
 
 def _guarded(work: Callable[[], T], shown: str) -> T:
@@ -135,9 +135,9 @@ def _root(source: DeltaSource, base: Path) -> str:
 def _added(table: Any) -> list[dict[str, Any]]:
     """Path, time and partition values of each file, and nothing else that the log says."""
     actions = pa.table(table.get_add_actions(flatten=True))
-    wanted = [name for name in actions.column_names if name in ("path", "modification_time", "size_bytes")]
-    wanted += [name for name in actions.column_names if name.startswith("partition.")]
-    rows: list[dict[str, Any]] = actions.select(wanted).to_pylist()
+    columns = [name for name in actions.column_names if name in ("path", "modification_time", "size_bytes")]
+    columns += [name for name in actions.column_names if name.startswith("partition.")]
+    rows: list[dict[str, Any]] = actions.select(columns).to_pylist()
     return sorted(rows, key=lambda row: (row["modification_time"], row["path"]))
 
 

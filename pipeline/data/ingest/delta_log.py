@@ -36,9 +36,9 @@ def check_features(version: int, features: Iterable[str], shown: str) -> None:
     shown
         What it is called in messages.
     """
-    wanted = {*features, *(("columnMapping",) if version == 2 else ())} - _KNOWN
-    if wanted or version > 3:
-        named = ", ".join(sorted(wanted)) or "a later version"
+    unsupported = {*features, *(("columnMapping",) if version == 2 else ())} - _KNOWN
+    if unsupported or version > 3:
+        named = ", ".join(sorted(unsupported)) or "a later version"
         raise DataError(
             f"{shown} needs {named} of a reader",
             "Its files must hold its rows, all of them and no others, under their own names",

@@ -76,8 +76,8 @@ class DuckdbSession:
         """See :class:`.database_table.Session`."""
         place = [table.schema or self.schema, table.name]
         base = self._connection.execute(_BASE, place).fetchone() is not None
-        found = self._connection.execute(_COLUMNS, place).fetchall()
-        return (base, [name for (name,) in found]) if found else None
+        rows = self._connection.execute(_COLUMNS, place).fetchall()
+        return (base, [name for (name,) in rows]) if rows else None
 
     def first(self, text: str) -> tuple[Any, ...] | None:
         """See :class:`.database_table.Session`."""

@@ -97,14 +97,14 @@ def read_units(file: Path) -> list[str]:
     try:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         # A byte order mark, as Windows writes it, is no part of the first identifier.
-        found = [line for line in text.decode("utf-8-sig").splitlines() if line]
+        lines = [line for line in text.decode("utf-8-sig").splitlines() if line]
     except OSError as error:
         problem = f"cannot be read ({os.strerror(error.errno or 0)})"
     except UnicodeDecodeError:
         problem = "is not UTF-8"
     else:
-        if found:
-            return found
+        if lines:
+            return lines
         problem = "names no unit"
     raise DataError(
         f'The file of units "{file.name}" {problem}', "It has one identifier a line", "Correct it, or name another file"
@@ -144,13 +144,13 @@ def erase(source: Source, identifiers: Sequence[int | str], tell: Tell, ledgers:
             staging = scratch.Staging(root, scratch.IngestProgress(""))
             staging.wipe()  # raw records of an unfinished append, whose files the next one reads again
             try:
-                found = _erase(source, unit, staging, identifiers, tell, ledgers)
+                erasure = _erase(source, unit, staging, identifiers, tell, ledgers)
             except BaseException:
                 with suppress(StoreError):  # the first failure is the one to show; the next run removes what is left
                     scratch.remove(root)
                 raise
             scratch.remove(root)
-            return found
+            return erasure
 
     def failure(error: Exception) -> BlockveilError:
         if isinstance(error, OSError):
@@ -180,22 +180,22 @@ def _erase(
         )
     _, state = before
     gone, folder = _digests(unit, identifiers), growth_state.opened(source.loaded.target)
-    found = list(_found(folder, state, gone, tell))
-    used_up, known = _used_up(folder, unit, state, gone), _known(folder, source, state)
-    if found or used_up.size or known != {name: getattr(state, name) for name in known}:
+    parts = list(_found(folder, state, gone, tell))
+    used_up, fields = _used_up(folder, unit, state, gone), _known(folder, source, state)
+    if parts or used_up.size or fields != {name: getattr(state, name) for name in fields}:
         key = growth_state.key_of(source.loaded.target)
         spec = key.digest({"algorithm": _ALGORITHM, "before": state.spec})
         source = replace(source, spec=spec, store_id=key.store_id)
-        manifest, made = _thinned(source, staging, before, found, tell)
+        manifest, new_state = _thinned(source, staging, before, parts, tell)
         if used_up.size:
             name = folder / f"erased-{spec[:32]}"
-            made = replace(made, units=(*made.units, written(name, 1, iter([used_up.tobytes()]))))
-        growth_state.write(folder, replace(made, spec=spec, **known))
+            new_state = replace(new_state, units=(*new_state.units, written(name, 1, iter([used_up.tobytes()]))))
+        growth_state.write(folder, replace(new_state, spec=spec, **fields))
         new = [name for name, _ in manifest.parts if name not in dict(before[0].parts)]
         appending.move_in([_staged(staging, name) for name in new], source)
-        decide(source, before, manifest, ledgers, changed=bool(found))
+        decide(source, before, manifest, ledgers, changed=bool(parts))
         finish(source, ledgers)
-    theirs = np.concatenate([np.empty(0, ENTRY), *(one.theirs for one in found)])
+    theirs = np.concatenate([np.empty(0, ENTRY), *(one.theirs for one in parts)])
     return Erasure(np.unique(theirs["unit"]).size, int(theirs["rows"].sum()))
 
 
@@ -219,11 +219,11 @@ def _digests(unit: ChosenRows, identifiers: Sequence[int | str]) -> Digests:
     # Integers by their digits: in a config of texts, Python's 7 is the text "7".
     texts = [str(one) for one in identifiers]
     try:
-        found = _canonical(unit, texts)
+        canonical_texts = _canonical(unit, texts)
     except Unfit as fault:
         rule = fault.rule
     else:
-        digests: Digests = np.unique(Digester(unit.seed).digests(found))
+        digests: Digests = np.unique(Digester(unit.seed).digests(canonical_texts))
         return digests
     # The identifier itself is whose data these are: no message holds it.
     number = next(number for number, one in enumerate(texts, 1) if not _is_known(unit, one))
@@ -267,11 +267,11 @@ class _Held:
 
     def rows(self, part: PartRows, block: int) -> Iterator[NDArray[np.generic]]:
         """Rows of the other units, in their order."""
-        kept = np.repeat(~self.erased, self.entries["rows"])
-        if kept.size != part.shape[0]:
+        mask = np.repeat(~self.erased, self.entries["rows"])
+        if mask.size != part.shape[0]:
             raise ValueError("a part has other rows than its units have")
-        for start in range(0, kept.size, block):
-            yield part[start : start + block, :][kept[start : start + block]]
+        for start in range(0, mask.size, block):
+            yield part[start : start + block, :][mask[start : start + block]]
 
 
 def _found(folder: Path, state: GrowthState, gone: Digests, tell: Tell) -> Iterator[_Held]:
@@ -303,11 +303,11 @@ def _thinned(
         raise TypeError(section.array)
     folder, block = growth_state.opened(target), layout(section, manifest.columns)[1]
     parts, owners = list(manifest.parts), list(state.owners)
-    for number, held in enumerate(found, manifest.next_part):
+    for number, part in enumerate(found, manifest.next_part):
         name = part_name(number)
-        pieces = held.rows(records.part(held.position), block)
-        parts[held.position] = name, refill(source, (_staged(staging, name).parent, name), pieces)
-        content = iter([held.others.tobytes()])
-        owners[held.position] = written(folder / file_name(number, 1), 1, content)
+        pieces = part.rows(records.part(part.position), block)
+        parts[part.position] = name, refill(source, (_staged(staging, name).parent, name), pieces)
+        content = iter([part.others.tobytes()])
+        owners[part.position] = written(folder / file_name(number, 1), 1, content)
         tell(_WRITING, (number - manifest.next_part + 1) / len(found))
     return replace(manifest, parts=tuple(parts)), replace(state, owners=tuple(owners))

@@ -68,8 +68,8 @@ class SourceFile:
         if not self.remote:
             return open(self.location, "rb")
         bucket, path = objects.split(self.location)
-        found = objects.Found(path, self.size, self.identity)
-        return cast(BinaryIO, objects.opened(objects.client(bucket), found))
+        blob = objects.Found(path, self.size, self.identity)
+        return cast(BinaryIO, objects.opened(objects.client(bucket), blob))
 
     def content_digest(self) -> str:
         """SHA-256 of the content; StoreError where it cannot be read."""
@@ -119,19 +119,19 @@ def find(locations: tuple[str, ...], base: Path, suffixes: tuple[str, ...], *, n
 
 
 def _at(location: str, base: Path, suffixes: tuple[str, ...], needed: bool) -> list[SourceFile]:
-    shown = f'source.files "{location}"'
+    label = f'source.files "{location}"'
 
     def listed() -> list[SourceFile]:
         return list(_remote(location, suffixes) if objects.is_remote(location) else _local(location, base, suffixes))
 
-    found = guard(listed, lambda error: unreadable(shown, error))
-    if needed and not found:
+    files = guard(listed, lambda error: unreadable(label, error))
+    if needed and not files:
         raise StoreError(
-            f"{shown}: there is no such file",
+            f"{label}: there is no such file",
             f"It names a file, a pattern or a folder with files that end with {' or '.join(suffixes)}",
             "Correct it; a relative path starts from the config's folder",
         )
-    return found
+    return files
 
 
 def require_each_once(locations: Iterable[str]) -> None:
@@ -139,20 +139,20 @@ def require_each_once(locations: Iterable[str]) -> None:
 
     Its records would be stored twice, and where each row is a unit, one record would be two.
     """
-    seen = set[object]()
+    places = set[object]()
     for location in locations:
         place: object = location
         if not objects.is_remote(location):
             with suppress(OSError):  # it is gone, and whoever reads it says so
                 state = os.stat(location)
                 place = state.st_dev, state.st_ino
-        if place in seen:
+        if place in places:
             raise DataError(
                 f'"{location.rstrip("/").rpartition("/")[2]}" is named twice in the source',
                 "Each record is stored once: a unit would have more rows than are protected together",
                 "Name each file once, by paths, folders and patterns that do not overlap",
             )
-        seen.add(place)
+        places.add(place)
 
 
 def unreadable(shown: str, error: BaseException) -> StoreError:
@@ -245,14 +245,14 @@ def _remote(address: str, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:
 
 def _matches(path: str, pattern: str) -> bool:
     """Whether a path matches as in a shell: a star stays within one folder, two stars go through folders."""
-    parts, wanted = path.split("/"), pattern.split("/")
+    parts, pattern_parts = path.split("/"), pattern.split("/")
 
     def match(i: int, j: int) -> bool:
-        if j == len(wanted):
+        if j == len(pattern_parts):
             return i == len(parts)
-        if wanted[j] == "**":
+        if pattern_parts[j] == "**":
             return any(match(k, j + 1) for k in range(i, len(parts) + 1))
-        return i < len(parts) and fnmatch.fnmatchcase(parts[i], wanted[j]) and match(i + 1, j + 1)
+        return i < len(parts) and fnmatch.fnmatchcase(parts[i], pattern_parts[j]) and match(i + 1, j + 1)
 
     return match(0, 0)
 

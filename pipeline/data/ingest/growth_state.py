@@ -157,7 +157,7 @@ def read(target: Path, spec: str) -> GrowthState:
     try:
         ingest_staging.require_private(folder)
         fields = json.loads(IdentityKey.load(folder).unsealed((folder / _name(spec)).read_bytes()))
-        found = GrowthState(
+        state = GrowthState(
             fields["spec"],
             fields["rules"],
             tuple(HeldFile(**file) for file in fields["files"]),
@@ -168,13 +168,13 @@ def read(target: Path, spec: str) -> GrowthState:
             tuple(HeldRows.of(one) for one in fields["taken"]),
             tuple(fields["accepted"]),
         )
-        valid = found.spec == spec
+        valid = state.spec == spec
     except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
         valid = False
     if not valid:
         raise lost(folder.name)
-    check(folder, (*found.units, *found.others))
-    return found
+    check(folder, (*state.units, *state.others))
+    return state
 
 
 def rows_of(target: Path, state: GrowthState) -> Digests | None:

@@ -76,18 +76,18 @@ class IcebergVersion:
         numbers = [str(each.snapshot_id) for each in later]
         if erased not in (*numbers, point.version):
             raise forgotten(self._shown)
-        left = 0 if erased == point.version else numbers.index(erased) + 1
-        return new_in((_commit_of(each, at < left, self._reading) for at, each in enumerate(later)), self._shown)
+        first_new = 0 if erased == point.version else numbers.index(erased) + 1
+        return new_in((_commit_of(each, at < first_new, self._reading) for at, each in enumerate(later)), self._shown)
 
     def _later(self, point: TablePoint) -> list[Any]:
         """Snapshots that came after one, up to this one."""
-        found, at = list[Any](), self._snapshot
+        snapshots, at = list[Any](), self._snapshot
         while at is not None and str(at.snapshot_id) != point.version:
-            found.append(at)
+            snapshots.append(at)
             at = None if at.parent_snapshot_id is None else self._metadata.snapshot_by_id(at.parent_snapshot_id)
         if at is None:
             raise forgotten(self._shown)
-        return found[::-1]
+        return snapshots[::-1]
 
     def _checked(self, paths: list[str]) -> list[SourceFile]:
         return [_checked(path, self._root, self._numbers, self._shown) for path in paths]
@@ -118,14 +118,14 @@ def open_iceberg(source: IcebergSource, base: Path, inputs: Sequence[str]) -> Ic
     DataError
         It lacks a column, or was copied from elsewhere.
     """
-    shown = _ready(source)
+    label = _ready(source)
 
     def opened() -> IcebergVersion:
-        metadata, place = _metadata(source, base, shown)
-        root, numbers = _folder(metadata, place, shown), _numbers(metadata, source, inputs, shown)
-        return IcebergVersion(metadata, root, _snapshot(metadata, source), numbers, shown)
+        metadata, place = _metadata(source, base, label)
+        root, numbers = _folder(metadata, place, label), _numbers(metadata, source, inputs, label)
+        return IcebergVersion(metadata, root, _snapshot(metadata, source), numbers, label)
 
-    return _guarded(opened, shown)
+    return _guarded(opened, label)
 
 
 def iceberg_columns(source: IcebergSource, base: Path) -> list[str]:
@@ -136,14 +136,14 @@ def iceberg_columns(source: IcebergSource, base: Path) -> list[str]:
     BlockveilError
         As :func:`open_iceberg`.
     """
-    shown = _ready(source)
+    label = _ready(source)
 
     def declared() -> list[str]:
-        metadata, place = _metadata(source, base, shown)
-        _folder(metadata, place, shown)  # refuses a copy, which could not be read
+        metadata, place = _metadata(source, base, label)
+        _folder(metadata, place, label)  # refuses a copy, which could not be read
         return [field.name for field in metadata.schema().fields]
 
-    return _guarded(declared, shown)
+    return _guarded(declared, label)
 
 
 def _ready(source: IcebergSource) -> str:
@@ -226,24 +226,24 @@ def _numbers(metadata: TableMetadata, source: IcebergSource, inputs: Sequence[st
     # The newest state has the table's columns of now; an earlier one has those of its time.
     chosen = metadata.current_schema_id if source.snapshot is None else _snapshot(metadata, source).schema_id
     schema = next((each for each in metadata.schemas if each.schema_id == chosen), metadata.schema())
-    found = {field.name: field.field_id for field in schema.fields}
-    lacking = [name for name in inputs if name not in found]
+    field_ids = {field.name: field.field_id for field in schema.fields}
+    lacking = [name for name in inputs if name not in field_ids]
     if lacking:
         raise DataError(
             f'{shown} does not have column "{lacking[0]}"',
             "Columns are those of the snapshot, outside of structures",
             "Correct columns, or their upper and lower case",
         )
-    return {name: found[name] for name in inputs}
+    return {name: field_ids[name] for name in inputs}
 
 
 def _snapshot(metadata: TableMetadata, source: IcebergSource) -> Any:
     if source.snapshot is None:
         return metadata.current_snapshot()
-    found = metadata.snapshot_by_id(source.snapshot)
-    if found is None:
+    snapshot = metadata.snapshot_by_id(source.snapshot)
+    if snapshot is None:
         raise LookupError(source.snapshot)
-    return found
+    return snapshot
 
 
 def _commit_of(snapshot: Any, erased: bool, within: _Files) -> Commit[str]:
@@ -265,7 +265,7 @@ def _listed(snapshot: Any, within: _Files, done: Any = None) -> list[str]:
     """Data files by the order of their commits: those that a snapshot has, or what it has ``done`` itself with some."""
     from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 
-    files, found, shown = _file_io(within), list[Any](), within.shown
+    files, data_files, label = _file_io(within), list[Any](), within.shown
     for manifest in () if snapshot is None else snapshot.manifests(files):
         for entry in manifest.fetch_manifest_entry(files, discard_deleted=done is None):
             if done is not None and (entry.status, entry.snapshot_id) != (done, snapshot.snapshot_id):
@@ -273,20 +273,20 @@ def _listed(snapshot: Any, within: _Files, done: Any = None) -> list[str]:
             file = entry.data_file
             if manifest.content != ManifestContent.DATA or file.content != DataFileContent.DATA:
                 raise DataError(
-                    f"{shown} has deleted rows that are still in its files",
+                    f"{label} has deleted rows that are still in its files",
                     "Its files must hold its rows, all of them and no others",
                     "Rewrite its data files (compaction), or read an earlier snapshot",
                 )
             if file.file_format != FileFormat.PARQUET or file.key_metadata is not None:
                 raise DataError(
-                    f"{shown} has files that are not Parquet, or encrypted",
+                    f"{label} has files that are not Parquet, or encrypted",
                     "Its files are plain Parquet files",
                     "Rewrite its data files as Parquet",
                 )
-            found.append((entry.sequence_number or 0, file.file_path))
-    if len({path for _, path in found}) != len(found):
-        raise DataError(f"{shown} names a file twice", "Each row of a table counts once", "Rewrite its data files")
-    return [path for _, path in sorted(found)]
+            data_files.append((entry.sequence_number or 0, file.file_path))
+    if len({path for _, path in data_files}) != len(data_files):
+        raise DataError(f"{label} names a file twice", "Each row of a table counts once", "Rewrite its data files")
+    return [path for _, path in sorted(data_files)]
 
 
 def _checked(path: str, root: str, numbers: dict[str, int], shown: str) -> SourceFile:
@@ -298,8 +298,8 @@ def _checked(path: str, root: str, numbers: dict[str, int], shown: str) -> Sourc
             schema = arrow_parquet.read_schema(stream)
         return {name: schema.field(name).metadata or {} for name in numbers if schema.names.count(name) == 1}
 
-    found = guard(fields, lambda error: unreadable(f'File "{file.name}"', error))
-    wrong = [name for name, number in numbers.items() if found.get(name, {}).get(_NUMBER) != b"%d" % number]
+    metadata = guard(fields, lambda error: unreadable(f'File "{file.name}"', error))
+    wrong = [name for name, number in numbers.items() if metadata.get(name, {}).get(_NUMBER) != b"%d" % number]
     if wrong:
         raise DataError(
             f'File "{file.name}" of {shown} does not have column "{wrong[0]}" as the table has it now',

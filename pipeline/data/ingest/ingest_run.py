@@ -86,8 +86,8 @@ def look(loaded: LoadedIngest, *, needed: bool = True, before: date | None = Non
     if isinstance(config.source, DatabaseSource):
         files = (open_table(loaded),)
     elif isinstance(config.source, DeltaSource | IcebergSource):
-        found = _open_lake(config, config.source, base)
-        files, table = ((), found) if config.ingest.append else (tuple(found.files()), None)
+        lake = _open_lake(config, config.source, base)
+        files, table = ((), lake) if config.ingest.append else (tuple(lake.files()), None)
     elif isinstance(config.source, ZarrSource):
         files = tuple(find_arrays(config.source, base))
     else:

@@ -112,10 +112,10 @@ def _files(names: Iterable[str]) -> Iterator[tuple[str, str, os.stat_result]]:
     for name in names:
         database = _DATABASE.fullmatch(name)
         place, table = (database[1], database[2]) if database else (name, "")
-        found = [place] if os.path.isfile(place) else glob(place, recursive=True) if _GLOB.search(place) else []
+        paths = [place] if os.path.isfile(place) else glob(place, recursive=True) if _GLOB.search(place) else []
         if os.path.isdir(place) and not place.endswith(".zarr"):
-            found = [os.path.join(folder, one) for folder, _, inside in os.walk(place) for one in inside]
-        for path in sorted(one for one in found if one == place or _RECORDS.search(one))[:_MOST_FILES]:
+            paths = [os.path.join(folder, one) for folder, _, inside in os.walk(place) for one in inside]
+        for path in sorted(one for one in paths if one == place or _RECORDS.search(one))[:_MOST_FILES]:
             with suppress(OSError):
                 yield table, path, os.stat(path)
 
@@ -140,14 +140,14 @@ def _holds(outer: str, inner: str) -> bool:
 
 def readers_of(store: Path, folder: Path) -> list[LoadedConfig]:
     """Configs of releases in a folder that read a store, in the order of their names."""
-    found = []
+    configs = []
     for path in configs_in(folder):
         with suppress(BlockveilError, OSError):
             loaded = load_config(path)
             local = not is_remote(loaded.config.data.store)
             if local and os.path.realpath(loaded.store_path) == os.path.realpath(store):
-                found.append(loaded)
-    return found
+                configs.append(loaded)
+    return configs
 
 
 def configs_in(folder: Path) -> list[Path]:
@@ -160,9 +160,9 @@ def configs_in(folder: Path) -> list[Path]:
 def remember(loaded: LoadedIngest) -> None:
     """Remember an ingest that has made its store."""
     with suppress(OSError, ValueError), _locked() as file:
-        known = _read(file)
-        known[str(loaded.target)] = {"config": str(loaded.path)}
-        there = {store: entry for store, entry in known.items() if Path(store).exists()}
+        sources = _read(file)
+        sources[str(loaded.target)] = {"config": str(loaded.path)}
+        there = {store: entry for store, entry in sources.items() if Path(store).exists()}
         with durable.replacing(file, file.with_suffix(".new"), 0o600) as new:
             new.write(json.dumps(there, indent=1).encode())
 
@@ -170,8 +170,8 @@ def remember(loaded: LoadedIngest) -> None:
 def remembered() -> list[Path]:
     """Configs of remembered ingests whose stores are there; none where nothing can be read."""
     with suppress(OSError, ValueError):
-        known = _read(state_home() / "sources.json")
-        return [Path(str(entry["config"])) for store, entry in known.items() if Path(store).exists()]
+        sources = _read(state_home() / "sources.json")
+        return [Path(str(entry["config"])) for store, entry in sources.items() if Path(store).exists()]
     return []
 
 
@@ -198,10 +198,10 @@ def _shown(url: str) -> str:
 def _read(file: Path) -> dict[str, dict[str, Any]]:
     if not file.exists():
         return {}
-    known = json.loads(file.read_bytes())
-    if not isinstance(known, dict):
+    sources = json.loads(file.read_bytes())
+    if not isinstance(sources, dict):
         raise ValueError("it is not a table")
-    return {store: entry for store, entry in known.items() if "config" in entry}
+    return {store: entry for store, entry in sources.items() if "config" in entry}
 
 
 @contextmanager

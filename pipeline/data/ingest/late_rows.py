@@ -41,11 +41,11 @@ def digests_of(batch: pa.RecordBatch) -> Digests:
         return np.empty(0, DIGEST)
     content = np.concatenate([_blocks(column) for column in batch.columns], axis=1).tobytes()
     width = len(content) // batch.num_rows
-    found = b"".join(
+    digests = b"".join(
         hashlib.blake2b(content[start : start + width], digest_size=16, person=b"blockveil row 1").digest()
         for start in range(0, len(content), width)
     )
-    return np.frombuffer(found, DIGEST)
+    return np.frombuffer(digests, DIGEST)
 
 
 def _blocks(column: pa.Array) -> Blocks:
@@ -93,8 +93,8 @@ def _put_text(blocks: Blocks, column: pa.Array) -> None:
     encoded = values.fill_null("").dictionary_encode()
     table = [hashlib.blake2b(one.encode(), digest_size=16).digest() for one in encoded.dictionary.to_pylist()]
     if table:
-        known = np.frombuffer(b"".join(table), np.uint64).reshape(-1, 2)
-        blocks[:] = known[encoded.indices.to_numpy(zero_copy_only=False)]
+        digests = np.frombuffer(b"".join(table), np.uint64).reshape(-1, 2)
+        blocks[:] = digests[encoded.indices.to_numpy(zero_copy_only=False)]
 
 
 class Unseen:
@@ -121,8 +121,8 @@ def among(stored: Digests, rows: Digests) -> Digests:
     others, numbers = np.unique(rows, return_counts=True)
     place, there = _places(others, values)
     both = np.where(there, np.minimum(counts, numbers[place]), 0) if others.size else np.zeros_like(counts)
-    found: Digests = np.repeat(values, both)
-    return found
+    common: Digests = np.repeat(values, both)
+    return common
 
 
 def _places(known: Digests, wanted: Digests) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

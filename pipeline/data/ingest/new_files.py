@@ -42,10 +42,10 @@ def new_files(source: Source, state: GrowthState | None, tell: Tell) -> dict[Hel
     if arrival is not None and isinstance(table, SourceTable):
         if source.before is None:
             raise AssertionError("a table is read up to a date")
-        held = Arrived.of(source.loaded.target, state)
-        found = new_dates(table, arrival, held, source.before, source.config.ingest.late)
-        table.taken_in = found.rows
-        return dict.fromkeys(found.files, table)
+        earlier = Arrived.of(source.loaded.target, state)
+        arrivals = new_dates(table, arrival, earlier, source.before, source.config.ingest.late)
+        table.taken_in = arrivals.rows
+        return dict.fromkeys(arrivals.files, table)
     if source.table is None:
         return _unknown(source, source.files, state, tell)
     point = None if state is None else state.table
@@ -56,43 +56,43 @@ def _unknown(
     source: Source, files: Sequence[Readable], state: GrowthState | None, tell: Tell
 ) -> dict[HeldFile, Readable]:
     base = source.loaded.path.parent
-    held = {} if state is None else {file.location: file for file in state.files}
-    newest = max((_by_name(location) for location in held), default=[])
-    seen, new = set[str](), dict[HeldFile, Readable]()
+    earlier = {} if state is None else {file.location: file for file in state.files}
+    newest = max((_by_name(location) for location in earlier), default=[])
+    locations, new = set[str](), dict[HeldFile, Readable]()
     for number, file in enumerate(files):
         if isinstance(file, SourceTable):
             raise AssertionError("a table is read by dates")
         location, identity = _location(file.location, base), file.identity
-        known = held.get(location)
-        if location in seen or (known is not None and known.identity == identity):
-            seen.add(location)
+        earlier_file = earlier.get(location)
+        if location in locations or (earlier_file is not None and earlier_file.identity == identity):
+            locations.add(location)
             continue
-        seen.add(location)
-        found = HeldFile(location, identity, file.content_digest())
-        if known is None:
+        locations.add(location)
+        current_file = HeldFile(location, identity, file.content_digest())
+        if earlier_file is None:
             if source.config.ingest.late == "refuse" and _by_name(location) < newest:
                 raise _late(file.name)
-            new[found] = file
-        elif known.digest != found.digest:
+            new[current_file] = file
+        elif earlier_file.digest != current_file.digest:
             raise _other(file.name)
         tell(_COMPARING, (number + 1) / len(files))
-    source.counts.new_files, source.counts.held_files = len(new), len(seen) - len(new)
+    source.counts.new_files, source.counts.held_files = len(new), len(locations) - len(new)
     return new
 
 
 def held_again(source: Source, state: GrowthState) -> Arrived:
     """Files that the store holds, as they are now where the source has them still; of a table, its rows as they are."""
-    base, arrival, held = source.loaded.path.parent, source.config.arrival, state.files
+    base, arrival, files = source.loaded.path.parent, source.config.arrival, state.files
     for file in source.files:
         if arrival is not None and isinstance(file, SourceTable):
             return counted_again(file, arrival, Arrived.of(source.loaded.target, state))
     there = {_location(file.location, base): file for file in source.files if not isinstance(file, SourceTable)}
-    changed = {each for each in held if each.location in there and there[each.location].identity != each.identity}
+    changed = {each for each in files if each.location in there and there[each.location].identity != each.identity}
     now = (
         HeldFile(each.location, there[each.location].identity, there[each.location].content_digest())
         if each in changed
         else each
-        for each in held
+        for each in files
     )
     return Arrived(tuple(now))
 

@@ -104,10 +104,10 @@ class PostgresSession:
 
     def columns(self, table: TableName) -> tuple[bool, list[str]] | None:
         """See :class:`.database_table.Session`; the parts of a partitioned table are base tables too."""
-        found = self._rows(_TABLE, table.schema or self.schema, table.name)
-        if not found:
+        rows = self._rows(_TABLE, table.schema or self.schema, table.name)
+        if not rows:
             return None
-        oid = int(found[0][0])
+        oid = int(rows[0][0])
         columns = self._rows(_COLUMNS, oid)
         return not self._rows(_NOT_BASE, oid), [column for (column,) in columns]
 

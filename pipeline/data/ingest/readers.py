@@ -108,7 +108,7 @@ class Reader:
 
     def _pieces(self, file: Readable, start: int) -> Iterator[Piece]:
         if isinstance(file, SourceTable):
-            return (Piece(*found) for found in file.pieces(start, self._batch_rows))
+            return (Piece(*fields) for fields in file.pieces(start, self._batch_rows))
         if isinstance(file, StoredArrays):
             return self._matrix(file.parts(), start, file.name)
         match self._config.source:
@@ -133,15 +133,15 @@ class Reader:
         ):
             names = table.schema_arrow.names
             _check_columns(file, names, inside)
-            total, done = table.metadata.num_rows, 0
+            total, rows_before = table.metadata.num_rows, 0
             for group in range(table.num_row_groups):
                 rows = table.metadata.row_group(group).num_rows
-                if done + rows > start:
+                if rows_before + rows > start:
                     # One at a time: asked for several, the library holds all that it has read.
                     batches = table.iter_batches(self._batch_rows, row_groups=[group], columns=inside)
-                    for part, behind in rows_from(batches, start - done, self._batch_rows):
-                        yield Piece(_table(part, file, inside), (done + behind) / total)
-                done += rows
+                    for part, behind in rows_from(batches, start - rows_before, self._batch_rows):
+                        yield Piece(_table(part, file, inside), (rows_before + behind) / total)
+                rows_before += rows
 
     def _csv(self, file: SourceFile, start: int, source: CsvSource) -> Iterator[Piece]:
         inside = [name for name in self._config.inputs if name not in dict(file.keys)]
@@ -203,8 +203,8 @@ class Reader:
 
     def _streams(self, file: SourceFile, streams: list[Any], start: int) -> Iterator[Piece]:
         """Arrays side by side, from streams."""
-        held = int(self._config.ingest.memory_gib * 2**30) // 8
-        parts = [NpyStream(stream, file.name, held) for stream in streams]
+        most_values = int(self._config.ingest.memory_gib * 2**30) // 8
+        parts = [NpyStream(stream, file.name, most_values) for stream in streams]
         rows = _common_rows(file.name, [part.rows for part in parts])
         places = self._places(file.name, sum(part.width for part in parts))
         for part in parts:

@@ -84,8 +84,8 @@ def pending(folder: Path) -> dict[str, Any] | None:
         content = (folder / PENDING).read_bytes()
     except FileNotFoundError:
         return None
-    found: dict[str, Any] = json.loads(IdentityKey.load(folder).unsealed(content))
-    return found
+    erasure: dict[str, Any] = json.loads(IdentityKey.load(folder).unsealed(content))
+    return erasure
 
 
 def write_pending(folder: Path, content: dict[str, Any]) -> None:

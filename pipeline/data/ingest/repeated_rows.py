@@ -95,12 +95,12 @@ class TakenRows:
         """Note some rows of a file, whose number is not below that of earlier ones; by keys where they have some."""
         if self._folder is None:
             return
-        taken = np.empty(len(rows), _TAKEN)
+        records = np.empty(len(rows), _TAKEN)
         digests = np.ascontiguousarray(contents(rows) if keys is None else keys)
         blocks = digests.view(np.uint64).reshape(len(rows), digests.itemsize // 8)
-        taken["file"], taken["row"] = file, np.bitwise_xor.reduce(blocks, axis=1)
+        records["file"], records["row"] = file, np.bitwise_xor.reduce(blocks, axis=1)
         with open(self._folder / _LOG, "ab") as stream:
-            stream.write(taken.tobytes())
+            stream.write(records.tobytes())
         self.count += len(rows)
 
     def sync(self) -> None:
@@ -119,10 +119,10 @@ class TakenRows:
             for start, stop in zip(starts, starts[1:], strict=False):
                 ranges, size = max(1, -(-(stop - start) * 4 * _TAKEN.itemsize // at_once)), 0
                 for number in range(ranges):
-                    found, counts = np.unique(_within(log, start, stop, number, ranges), return_counts=True)
-                    rows.write(found.tobytes())
+                    digests, counts = np.unique(_within(log, start, stop, number, ranges), return_counts=True)
+                    rows.write(digests.tobytes())
                     times.write(counts.astype("<u4").tobytes())
-                    size += found.size
+                    size += digests.size
                 borders.append(borders[-1] + size)
         return RowSets(self._folder, tuple(borders))
 
@@ -176,9 +176,9 @@ class RowSets:
 
     def _entries(self, places: slice | list[int]) -> NDArray[Any]:
         rows = self._rows[places]
-        found = np.empty(rows.size, ENTRY)
-        found["row"], found["times"] = rows, self._times[places]
-        return found
+        entries = np.empty(rows.size, ENTRY)
+        entries["row"], entries["times"] = rows, self._times[places]
+        return entries
 
     def _pieces(self, file: int) -> Iterator[NDArray[Any]]:
         start, stop = self.borders[file], self.borders[file + 1]
@@ -223,8 +223,8 @@ def repetition(found: RowSets, names: Sequence[str], folder: Path, earlier: Sequ
     pair = found.repeated()
     if pair is not None:
         return f'"{names[pair[0]]}" holds all or most rows of "{names[pair[1]]}"'
-    for held in earlier:
-        name = found.holds(folder, held)
+    for row_file in earlier:
+        name = found.holds(folder, row_file)
         if name is not None:
             return f'what is new holds all or most rows of "{name}", which the store holds'
     return None
@@ -260,8 +260,8 @@ def _first(log: NDArray[Any], file: int) -> int:
 
 def _within(log: NDArray[Any], start: int, stop: int, number: int, ranges: int) -> Rows:
     """Rows of a stretch that lie in one of some ranges of digests."""
-    found = [np.empty(0, "<u8")]
+    parts = [np.empty(0, "<u8")]
     for first in range(start, stop, _PIECE):
         rows = log[first : min(first + _PIECE, stop)]["row"]
-        found.append(rows[(rows >> np.uint64(32)) * np.uint64(ranges) >> np.uint64(32) == number])
-    return np.concatenate(found)
+        parts.append(rows[(rows >> np.uint64(32)) * np.uint64(ranges) >> np.uint64(32) == number])
+    return np.concatenate(parts)

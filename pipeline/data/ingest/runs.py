@@ -114,11 +114,11 @@ class Runs:
 
     def sorted_pieces(self, low: bytes, high: bytes | None) -> Iterator[tuple[Keys, Rows]]:
         """Rows from one key to another in the order of their keys, in pieces of a bounded size."""
-        found = [(run, *_stretch(run[0], low, high)) for run in self._opened()]
-        found = [(run, start, stop) for run, start, stop in found if start < stop]
-        size = sum((stop - start) * (KEY.itemsize + _row_bytes(rows)) for (_, rows), start, stop in found)
-        if size > self._run_bytes and len(found) > 1:
-            (keys, _), start, stop = max(found, key=lambda one: one[2] - one[1])
+        stretches = [(run, *_stretch(run[0], low, high)) for run in self._opened()]
+        stretches = [(run, start, stop) for run, start, stop in stretches if start < stop]
+        size = sum((stop - start) * (KEY.itemsize + _row_bytes(rows)) for (_, rows), start, stop in stretches)
+        if size > self._run_bytes and len(stretches) > 1:
+            (keys, _), start, stop = max(stretches, key=lambda one: one[2] - one[1])
             border = keys[(start + stop) // 2 : (start + stop) // 2 + 1].tobytes()
             if border == low:  # what lies behind it, else there may be nothing to divide
                 border = (int.from_bytes(low) + 1).to_bytes(KEY.itemsize + 1)[1:]
@@ -126,12 +126,12 @@ class Runs:
                 yield from self.sorted_pieces(low, border)
                 yield from self.sorted_pieces(border, high)
             else:  # rows of one key are equal: any order of them is the same
-                yield from ((keys[start:stop], rows[start:stop]) for (keys, rows), start, stop in found)
-        elif len(found) > 1:
-            keys = np.concatenate([keys[start:stop] for (keys, _), start, stop in found])
-            yield in_order(keys, np.concatenate([rows[start:stop] for (_, rows), start, stop in found]))
+                yield from ((keys[start:stop], rows[start:stop]) for (keys, rows), start, stop in stretches)
+        elif len(stretches) > 1:
+            keys = np.concatenate([keys[start:stop] for (keys, _), start, stop in stretches])
+            yield in_order(keys, np.concatenate([rows[start:stop] for (_, rows), start, stop in stretches]))
         else:
-            yield from ((keys[start:stop], rows[start:stop]) for (keys, rows), start, stop in found)
+            yield from ((keys[start:stop], rows[start:stop]) for (keys, rows), start, stop in stretches)
 
     def _opened(self) -> Opened:
         return list(self._held) or [self._open(run) for run in range(self.count)]

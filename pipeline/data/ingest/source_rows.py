@@ -124,8 +124,8 @@ def to_store(
     else:
         runs = Runs(staging.runs, progress.runs, run_bytes(source.config))
     if runs.count == 0:  # held in memory: a kill starts again, which is cheap
-        held = IngestProgress(source.spec, ranges=_ranges(source.config, 0, bound))
-        return _merged(source, unit, runs, held, tell, bound), _unsaved
+        progress_in_memory = IngestProgress(source.spec, ranges=_ranges(source.config, 0, bound))
+        return _merged(source, unit, runs, progress_in_memory, tell, bound), _unsaved
     return _merged(source, unit, runs, staging.progress, tell, bound), saved
 
 
@@ -148,14 +148,14 @@ def _sort(
     noted: tuple[UnitBound | None, TakenRows],
 ) -> Runs:
     """Sort the rows by unit: into runs of a bounded size on the disk, or in memory where one run holds them all."""
-    progress, budget, (bound, taken) = staging.progress, run_bytes(source.config), noted
+    progress, budget, (bound, row_log) = staging.progress, run_bytes(source.config), noted
     runs = Runs(staging.runs, progress.runs, budget)
     parts: list[tuple[Keys, Rows]] = []
     size, place = 0, dict[str, Any]()
 
     def write(parts: list[tuple[Keys, Rows]], **place: Any) -> None:
         runs.append(*_joined(parts))
-        taken.sync()
+        row_log.sync()
         staging.save(runs=runs.count, matched=source.matched.so_far, **place)
 
     with ThreadPoolExecutor(1, "blockveil-sort") as pool:  # reading goes on meanwhile
@@ -163,8 +163,8 @@ def _sort(
         for rows, keys, at, after in _encoded(source, staging.progress, tell, _SORTING, digester):
             parts.append((keys, rows))
             size += rows.nbytes + keys.nbytes
-            taken.add(at, rows, keys)
-            place = {"part": at, "row": int(after[-1]), "taken": taken.count}
+            row_log.add(at, rows, keys)
+            place = {"part": at, "row": int(after[-1]), "taken": row_log.count}
             if size >= budget:
                 if busy is not None:
                     busy.result()
@@ -189,9 +189,9 @@ def _ranges(config: IngestConfig, size: int, bound: UnitBound | None) -> int:
 
 def _joined(parts: list[tuple[Keys, Rows]]) -> tuple[Keys, Rows]:
     """Put batches together and let go of them."""
-    found = np.concatenate([keys for keys, _ in parts]), np.concatenate([rows for _, rows in parts])
+    batch = np.concatenate([keys for keys, _ in parts]), np.concatenate([rows for _, rows in parts])
     parts.clear()
-    return found
+    return batch
 
 
 def _encoded(
@@ -225,15 +225,15 @@ def _encoded(
 
 
 def _units(unit: Bounded, batch: Batch, keep: Any, digester: Digester, file: Readable) -> tuple[Any, Any]:
-    found = _checked(lambda: batch.identifiers(unit.column, unit.type), file)
-    if found.null_count:
+    identifiers = _checked(lambda: batch.identifiers(unit.column, unit.type), file)
+    if identifiers.null_count:
         if unit.missing == "refuse":
             raise _unfit(Unfit(unit.column, "holds a missing unit", 'Its policy is "refuse"'), file)
-        known = found.is_valid().to_numpy(zero_copy_only=False)
-        keep = known if keep is None else keep & known
+        valid = identifiers.is_valid().to_numpy(zero_copy_only=False)
+        keep = valid if keep is None else keep & valid
     if keep is not None:
-        found = found.filter(keep)
-    return keep, digester.digests(found)
+        identifiers = identifiers.filter(keep)
+    return keep, digester.digests(identifiers)
 
 
 def _merged(
@@ -256,11 +256,11 @@ def with_further_faults(source: Source, first: ColumnFault) -> DataError:
     """
     faults, rest = [first], _without(source, first.column)
     while rest is not None and len(faults) < MOST_FAULTS:
-        found = _first_fault(rest, MOST_ROWS)
-        if found is None:
+        next_fault = _first_fault(rest, MOST_ROWS)
+        if next_fault is None:
             break
-        faults.append(found)
-        rest = _without(rest, found.column)
+        faults.append(next_fault)
+        rest = _without(rest, next_fault.column)
     order = {name: place for place, name in enumerate(source.config.inputs)}
     ordered = sorted(faults, key=lambda fault: order.get(fault.column, -1))
     plain = [DataError(fault.value, fault.rule, fault.remedy) for fault in ordered]
@@ -270,22 +270,22 @@ def with_further_faults(source: Source, first: ColumnFault) -> DataError:
 def _without(source: Source, column: str) -> Source | None:
     """The source without what is declared of a column; None where nothing is left, or it is of no such declaration."""
     config = source.config
-    kept = tuple(each for each in config.columns if column not in each.inputs)
-    if not kept or len(kept) == len(config.columns):
+    columns = tuple(each for each in config.columns if column not in each.inputs)
+    if not columns or len(columns) == len(config.columns):
         return None
-    narrower = config.model_copy(update={"columns": kept})
+    narrower = config.model_copy(update={"columns": columns})
     return replace(source, loaded=replace(source.loaded, config=narrower))
 
 
 def _first_fault(source: Source, most: int) -> ColumnFault | None:
     """What the first column is at fault for that does not fit its declaration, in so many rows; stores nothing."""
-    unit, seen = source.config.bounded, 0
+    unit, rows_read = source.config.bounded, 0
     digester = None if unit is None else Digester(unit.seed)
     apart = replace(source, counts=OperatorCounts(), matched=MatchedLists())
     try:
         for rows, *_ in _encoded(apart, IngestProgress(source.spec), lambda *_: None, _READING, digester):
-            seen += len(rows)
-            if seen >= most:
+            rows_read += len(rows)
+            if rows_read >= most:
                 break
     except ColumnFault as fault:
         return fault
@@ -330,5 +330,5 @@ def _called(file: Readable) -> str:
 
 
 def _unfit(error: Unfit, file: Readable) -> ColumnFault:
-    said = f'{_called(file)}, column "{error.column}" {error.problem}'
-    return ColumnFault.of(error.column, said, error.rule, error.remedy)
+    problem = f'{_called(file)}, column "{error.column}" {error.problem}'
+    return ColumnFault.of(error.column, problem, error.rule, error.remedy)

@@ -80,9 +80,9 @@ class SparseStream:
         places = np.repeat(np.arange(rows), np.diff(inside)) * self.columns + columns
         if np.unique(places).size == count:
             return dense(columns, values, inside, self.columns)
-        found = np.zeros(rows * self.columns, dtype=values.dtype)
-        np.add.at(found, places, values)
-        return found.reshape(rows, self.columns)
+        matrix = np.zeros(rows * self.columns, dtype=values.dtype)
+        np.add.at(matrix, places, values)
+        return matrix.reshape(rows, self.columns)
 
 
 class EntryWriter:

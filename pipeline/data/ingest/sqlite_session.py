@@ -66,30 +66,30 @@ class SqliteSession:
         """See :class:`.database_table.Session`."""
         if (table.schema or "main").casefold() != "main":
             return None
-        found = self._connection.execute(
+        table_row = self._connection.execute(
             "SELECT name, type = 'table' AND rootpage > 0 FROM main.sqlite_master "
             "WHERE type IN ('table', 'view') AND lower(name) = lower(?)",
             (table.name,),
         ).fetchone()
-        if found is None:
+        if table_row is None:
             return None
-        name, base = found
+        name, base = table_row
         columns = self._connection.execute("SELECT name FROM pragma_table_xinfo(?, 'main')", (name,)).fetchall()
         return bool(base), [column for (column,) in columns]
 
     def first(self, text: str) -> tuple[Any, ...] | None:
         """See :class:`.database_table.Session`."""
-        found: tuple[Any, ...] | None = self._connection.execute(text).fetchone()
-        return found
+        row: tuple[Any, ...] | None = self._connection.execute(text).fetchone()
+        return row
 
     def batches(self, text: str, rows: int) -> Iterator[pa.RecordBatch]:
         """See :class:`.database_table.Session`."""
         self._connection.set_authorizer(self._authorised)
         self._cursor = cursor = self._connection.execute(text)
         names = [column[0] for column in cursor.description]
-        while found := cursor.fetchmany(rows):
+        while block := cursor.fetchmany(rows):
             # SQLite has types of values and none of columns: values of several types in one are refused here.
-            arrays = [pa.array(values, from_pandas=False) for values in zip(*found, strict=True)]
+            arrays = [pa.array(values, from_pandas=False) for values in zip(*block, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, names)
 
     def check_unchanged(self) -> None:

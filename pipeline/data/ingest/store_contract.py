@@ -163,8 +163,8 @@ class Contract:
         from blockveil.pipeline.config.ingest_file import AggregatedRows, RowUnit  # a release reads contracts alone
         from blockveil.pipeline.config.map_columns import MappedColumn
 
-        grouped, kept = not isinstance(config.unit, RowUnit), config.ingest.partition
-        only = None if kept is None else Only(kept.column, kept.value, kept.type, kept.listed)
+        grouped, partition = not isinstance(config.unit, RowUnit), config.ingest.partition
+        only = None if partition is None else Only(partition.column, partition.value, partition.type, partition.listed)
         by: By = config.unit.by if isinstance(config.unit, AggregatedRows) else config.unit.kind
         bounded, late = config.rows_per_unit, config.ingest.late
         maps = tuple(MapOrigin.declared(column) for column in config.columns if isinstance(column, MappedColumn))
@@ -178,12 +178,12 @@ class Contract:
 
         Raises StoreError where the attribute is damaged, or the store is of another format.
         """
-        found: Any = array.attrs.get(ATTRIBUTE)
-        if found is None:
+        attributes: Any = array.attrs.get(ATTRIBUTE)
+        if attributes is None:
             return None
-        _check_format(found)
+        _check_format(attributes)
         try:
-            fields = {name: value for name, value in dict(found).items() if name != "format"}
+            fields = {name: value for name, value in dict(attributes).items() if name != "format"}
             only = None if "partition" not in fields else Only(**fields["partition"])
             maps = tuple(MapOrigin(**each) for each in fields.get("maps", ()))
             contract = cls(**{**fields, "columns": tuple(fields["columns"]), "partition": only, "maps": maps})
@@ -205,11 +205,11 @@ class Contract:
 
     def attributes(self) -> dict[str, Any]:
         """The same as plain JSON values."""
-        stated = {**asdict(self), "columns": list(self.columns), "maps": [each.plain for each in self.maps]}
+        fields = {**asdict(self), "columns": list(self.columns), "maps": [each.plain for each in self.maps]}
         if self.partition is not None:
-            stated["partition"] = {name: value for name, value in asdict(self.partition).items() if value is not None}
-        written = {name: value for name, value in stated.items() if value is not None and value != []}
-        return {ATTRIBUTE: {"format": FORMAT, **written}}
+            fields["partition"] = {name: value for name, value in asdict(self.partition).items() if value is not None}
+        attributes = {name: value for name, value in fields.items() if value is not None and value != []}
+        return {ATTRIBUTE: {"format": FORMAT, **attributes}}
 
     def check(self, config: ReleaseConfig) -> None:
         """Refuse a release whose promise does not hold for these records.
@@ -251,9 +251,9 @@ class Contract:
         if partition_by is None:
             return
         if self.partition is None or self.partition.column != partition_by:
-            kept = "all records" if self.partition is None else f'the records of one "{self.partition.column}"'
+            records = "all records" if self.partition is None else f'the records of one "{self.partition.column}"'
             raise DataError(
-                f'data.partition_by = "{partition_by}" with a store that was ingested to hold {kept}',
+                f'data.partition_by = "{partition_by}" with a store that was ingested to hold {records}',
                 "A release is of a part of the records where an ingest kept the records of one value alone",
                 f'Set ingest.partition = {{ column = "{partition_by}", type = ... }}, or correct data.partition_by',
             )
@@ -289,8 +289,8 @@ class Contract:
 
 def _check_format(found: object) -> None:
     """Refuse a store of another format; what is no table at all is damaged."""
-    made = found.get("format") if isinstance(found, Mapping) else FORMAT
-    if made == FORMAT:
+    format_number = found.get("format") if isinstance(found, Mapping) else FORMAT
+    if format_number == FORMAT:
         return
     raise StoreError(
         "The records are in another format",

@@ -94,8 +94,8 @@ def _fill(
     config, progress = source.config, staging.progress
     repeatable = config.ingest.append or len(source.files) > 1
     noted = progress.written if config.bounded is None else progress.taken
-    taken = TakenRows(staging.taken if repeatable else None, noted)
-    stored, saved = to_store(source, staging, tell, bound, taken)
+    row_log = TakenRows(staging.taken if repeatable else None, noted)
+    stored, saved = to_store(source, staging, tell, bound, row_log)
     with _writer(place, source, staging.progress.written, saved) as writer:
         for rows, part, after in stored:
             source.counts.stored += len(rows)
@@ -109,18 +109,18 @@ def _fill(
         )
     if not source.continues:
         source.matched.require(source.config)
-    found = taken.divided(len(source.files), run_bytes(config))
-    if found is not None and config.ingest.accept_repeated_rows is None:
-        source.counts.repeated = repetition(found, [file.name for file in source.files], *earlier)
+    row_sets = row_log.divided(len(source.files), run_bytes(config))
+    if row_sets is not None and config.ingest.accept_repeated_rows is None:
+        source.counts.repeated = repetition(row_sets, [file.name for file in source.files], *earlier)
         if source.counts.repeated is not None:
             raise refused()
     _require_complete(place)
-    return count, found
+    return count, row_sets
 
 
 def _require_complete(place: tuple[Path, str]) -> None:
-    made = open_rows(place[0], place[1], "ingest.store", "ingest.array")
-    if any(missing_chunks(part) for part in parts_of(made)):
+    rows = open_rows(place[0], place[1], "ingest.store", "ingest.array")
+    if any(missing_chunks(part) for part in parts_of(rows)):
         raise StoreError("The staged store is incomplete", "Each chunk must be on the disk", "Run again")
 
 

@@ -79,8 +79,8 @@ class Writer:
         self._folder, self._section, self._width, self._saved = folder, section, len(columns), saved
         self._root = folder / member
         if written:
-            for left in self._root.rglob("*.partial"):  # of a chunk that was being written when a run was killed
-                left.unlink()
+            for leftover in self._root.rglob("*.partial"):  # of a chunk that was being written when a run was killed
+                leftover.unlink()
         self._array = None if written == 0 else zarr.open_array(self._root, mode="r+", config=_CONFIG)
         self._block = layout(section, len(columns))[1]
         self._written, self._pending = written, 0

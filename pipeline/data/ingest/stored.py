@@ -76,19 +76,19 @@ def find_arrays(source: ZarrSource, base: Path) -> list[StoredArrays]:
 
 
 def _opened(location: str, source: ZarrSource, base: Path) -> StoredArrays:
-    shown = f'source.files "{location}"'
+    label = f'source.files "{location}"'
     place = location if objects.is_remote(location) else absolute(base / location, "source.files")
-    arrays = tuple(open_stored(place, member, shown, "source.arrays") for member in source.arrays or ("",))
+    arrays = tuple(open_stored(place, member, label, "source.arrays") for member in source.arrays or ("",))
     for array in arrays:
         if array.ndim not in (1, 2) or array.dtype.kind not in "biufUT":
             raise DataError(
-                f"{shown} is an array of type {array.dtype} with {array.ndim} axes",
+                f"{label} is an array of type {array.dtype} with {array.ndim} axes",
                 "An array holds numbers, booleans or text, in rows and columns",
                 "Convert it",
             )
         check_complete(array)
     size = sum(array.size * max(1, array.dtype.itemsize) for array in arrays)
-    return StoredArrays(str(place), arrays, size, _identity(arrays, shown))
+    return StoredArrays(str(place), arrays, size, _identity(arrays, label))
 
 
 def _identity(arrays: tuple[zarr.Array[Any], ...], shown: str) -> str:

@@ -70,8 +70,8 @@ def lake_kind(location: str, base: Path) -> Literal["delta", "iceberg"] | None:
     """
     if location.endswith(METADATA):
         return "iceberg"
-    shown = f'source "{location}"'
-    return guard(lambda: _kind_of_folder(location.rstrip("/"), base), lambda error: unreadable(shown, error))
+    label = f'source "{location}"'
+    return guard(lambda: _kind_of_folder(location.rstrip("/"), base), lambda error: unreadable(label, error))
 
 
 def _kind_of_folder(location: str, base: Path) -> Literal["delta", "iceberg"] | None:

@@ -54,14 +54,14 @@ def new_in(commits: Iterable[Commit[T]], shown: str) -> list[T]:
 
     Raises DataError where a commit changed rows that are stored, or removed what a compaction has written.
     """
-    found: dict[str, T] = {}
+    files: dict[str, T] = {}
     for commit in commits:
-        if commit.removed <= found.keys():
-            found = {path: file for path, file in found.items() if path not in commit.removed}
-            found.update(commit.added)
+        if commit.removed <= files.keys():
+            files = {path: file for path, file in files.items() if path not in commit.removed}
+            files.update(commit.added)
         elif not commit.erased:
             raise changed(shown, "deletes, updates or overwrites rows")
-    return list(found.values())
+    return list(files.values())
 
 
 class GrowingTable(Protocol):

@@ -99,8 +99,8 @@ class UnitBound:
 
     def earlier(self, low: bytes, high: bytes | None) -> tuple[Digests, Places]:
         """Units of a range in order, each once, and how many of their rows are stored; shape (units,) each."""
-        found = _added([_within(file, low, high) for file in self._files])
-        return found["unit"], found["rows"].astype(np.int64)
+        entries = _added([_within(file, low, high) for file in self._files])
+        return entries["unit"], entries["rows"].astype(np.int64)
 
     def keep(self, number: int, of: int, digests: Digests, rows: Places) -> None:
         """Note how many rows are kept of the units of one range of hashes; it is on the disk when this returns."""

@@ -72,9 +72,9 @@ class Digester:
             blocks[:, 0], blocks[:, 1] = numbers.view(np.uint64), _WHOLE
             return permuted(self._key, blocks).view(DIGEST).reshape(-1)
         encoded = identifiers.dictionary_encode()
-        known = np.frombuffer(text_digests(self._key, encoded.dictionary.to_pylist()), DIGEST)
-        found: Digests = known[encoded.indices.to_numpy(zero_copy_only=False)]
-        return found
+        dictionary_digests = np.frombuffer(text_digests(self._key, encoded.dictionary.to_pylist()), DIGEST)
+        digests: Digests = dictionary_digests[encoded.indices.to_numpy(zero_copy_only=False)]
+        return digests
 
 
 def permuted(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -92,13 +92,13 @@ def contents(rows: Rows) -> Digests:
         return np.empty(0, DIGEST)
     values = np.ascontiguousarray(rows, rows.dtype.newbyteorder("<"))
     content, width = values.reshape(-1).view(np.uint8).data, values.shape[1] * values.itemsize
-    found = b"".join(
+    digests = b"".join(
         [
             hashlib.blake2b(content[start : start + width], digest_size=16).digest()
             for start in range(0, len(content), width)
         ]
     )
-    return np.frombuffer(found, DIGEST)
+    return np.frombuffer(digests, DIGEST)
 
 
 def keyed(digests: Digests, rows: Rows) -> Keys:
@@ -207,14 +207,14 @@ class _Choose:
     @property
     def most(self) -> Places:
         """See :class:`Fold`."""
-        left = np.full(self._units.digests.size, self._at_most, np.int64)
+        allowance = np.full(self._units.digests.size, self._at_most, np.int64)
         units, stored = self._earlier
         places = np.searchsorted(self._units.digests, units)
         there = places < self._units.digests.size
         there[there] = self._units.digests[places[there]] == units[there]
-        left[places[there]] -= stored[there]
+        allowance[places[there]] -= stored[there]
         # Never more than k in all appends together: what is left was k less all that is stored.
-        return np.maximum(left, 0)
+        return np.maximum(allowance, 0)
 
     @property
     def kept_of_units(self) -> tuple[Digests, Places]:
@@ -286,8 +286,8 @@ class _Aggregate:
     def result(self) -> Rows:
         """One record a unit."""
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self._sums / self._units.counts[:, None] if self._mean else self._sums
-            stored = found.astype(self._dtype)
+            records = self._sums / self._units.counts[:, None] if self._mean else self._sums
+            stored = records.astype(self._dtype)
         if not np.isfinite(stored).all():
             raise DataError(
                 f"The rows of a unit add up to more than {self._dtype} holds",
