@@ -107,14 +107,14 @@ def _as_release(nights: Sequence[Release], together: CombinedMoments, drift: flo
     # Of a night in its box there is none, but others beside it may have been shortened.
     learned = next((each.attributes["learned"] for each in reversed(nights) if "learned" in each.attributes), None)
     ids = [each.release_id for each in nights]
-    said = " ".join([*(str(each.attributes["output_digest"]) for each in nights), repr(drift)])
+    identity = " ".join([*(str(each.attributes["output_digest"]) for each in nights), repr(drift)])
     attributes = {name: last.attributes[name] for name in _STATED if name in last.attributes}
     attributes |= {} if learned is None else {"learned": learned}
     attributes |= {
         "title": f"{len(ids)} nights of {ids[-1].rpartition('/')[0]}",
         "nights": ids,
         "drift": drift,
-        "output_digest": hashlib.sha256(said.encode()).hexdigest(),
+        "output_digest": hashlib.sha256(identity.encode()).hexdigest(),
     }
     arrays = {"feature": last.arrays["feature"], **_arrays(together, learned or {})}
     dimensions = {name: axes for name, axes in last.dimensions.items() if name in arrays}
@@ -157,11 +157,11 @@ def _declared(release: Release) -> list[Any]:
 
 def _moments(release: Release) -> NightMoments:
     moments = moments_of(release.opened, _WHAT)
-    taken = np.zeros(moments.features)
+    clipped_variance = np.zeros(moments.features)
     if "clipped_variance" in release.opened.arrays:
-        taken = np.asarray(release.array("clipped_variance"), np.float64)
+        clipped_variance = np.asarray(release.array("clipped_variance"), np.float64)
     day = date.fromisoformat(str(release.attributes["logical_date"])).toordinal()
-    return NightMoments(day, moments, taken, _rounding(release, moments.features))
+    return NightMoments(day, moments, clipped_variance, _rounding(release, moments.features))
 
 
 def _rounding(release: Release, features: int) -> Array:
@@ -213,8 +213,12 @@ def _arrays(together: CombinedMoments, learned: Mapping[str, Any]) -> dict[str, 
     if not np.any(together.taken):
         return estimates
     share = float(learned["clipped_share"]) + float(learned["clipped_share_standard_deviation"])
-    taken = TakenByShortening.of(together.taken, share, covariance, shift)
-    beside = {"mean": taken.means, "covariance": taken.covariances, "second_moment": taken.second_moments * count}
+    shortening = TakenByShortening.of(together.taken, share, covariance, shift)
+    beside = {
+        "mean": shortening.means,
+        "covariance": shortening.covariances,
+        "second_moment": shortening.second_moments * count,
+    }
     for name, size in beside.items():
         estimates[f"{name}_standard_deviation"] = np.hypot(estimates[f"{name}_standard_deviation"], size)
     return {**estimates, "clipped_variance": together.taken}

@@ -38,8 +38,8 @@ class EstimatedResults(TableResults):
     @property
     def features(self) -> tuple[str, ...]:
         """Names of its features; empty where it has none."""
-        found = self.opened.arrays.get("feature")
-        return () if found is None else tuple(str(name) for name in np.asarray(found[...]))
+        labels = self.opened.arrays.get("feature")
+        return () if labels is None else tuple(str(name) for name in np.asarray(labels[...]))
 
     def __getitem__(self, name: str) -> Any:
         """An array of the release with its labels, by name; ConfigError where there is none."""
@@ -50,9 +50,9 @@ class EstimatedResults(TableResults):
     def array(self, name: str) -> NDArray[Any]:
         """An array of the release as NumPy has it, whole; raises as indexing does."""
         if not isinstance(name, str) or name not in self.opened.arrays:
-            held = [each for each in self.names if not each.endswith("_standard_deviation")]
+            results = [each for each in self.names if not each.endswith("_standard_deviation")]
             rule = "An array is named as the release names it"
-            raise ConfigError(f"This release has no {str(name)[:60]!r}", rule, f"Choose {among(str(name), held)}")
+            raise ConfigError(f"This release has no {str(name)[:60]!r}", rule, f"Choose {among(str(name), results)}")
         return np.asarray(self.opened.arrays[name][...])
 
     def estimate(self, name: str) -> Estimate:
@@ -107,21 +107,21 @@ class EstimatedResults(TableResults):
         """
         mechanism = self.opened.attributes.get("mechanism", {})
         if "not_in_standard_deviations" in mechanism or "concentration" in mechanism:
-            drawn = "Directions were drawn; no noise was added to them"
+            reason = "Directions were drawn; no noise was added to them"
             raise ConfigError(
                 f"No interval of {name!r} is known",
-                str(mechanism.get("not_in_standard_deviations", drawn))[:200],
+                str(mechanism.get("not_in_standard_deviations", reason))[:200],
                 "Use a mechanism that adds noise alone",
             )
-        found = self.estimate(name)
+        estimate = self.estimate(name)
         if name not in ("mean", "covariance"):
-            return found
+            return estimate
         if not self.opened.attributes.get("reliable", True):
-            return Estimate(found.value, np.full(found.value.shape, np.inf))
+            return Estimate(estimate.value, np.full(estimate.value.shape, np.inf))
         if not _has_moments(self.opened):
-            return found
+            return estimate
         of = means if name == "mean" else covariances
-        return Estimate(found.value, self.moments("An interval").stated(of, found.standard_deviation))
+        return Estimate(estimate.value, self.moments("An interval").stated(of, estimate.standard_deviation))
 
     def of_population(self, name: str) -> Estimate:
         """As :meth:`stated`, with the error of the sample beside that of noise (:mod:`.sampling_error`).
@@ -131,7 +131,7 @@ class EstimatedResults(TableResults):
         ConfigError
             As there, or the release does not tell the error of a sample.
         """
-        found = self.stated(name)
+        estimate = self.stated(name)
         if name not in ("mean", "covariance", CORRELATION, RAW) or "covariance" not in self.opened.arrays:
             raise ConfigError(
                 f"The error of a sample of {name[:60]!r} is not known",
@@ -140,9 +140,9 @@ class EstimatedResults(TableResults):
             )
         count = max(float(self.array("count")), 1.0)
         if name in (CORRELATION, RAW):
-            return with_sample(found, of_correlation(np.nan_to_num(found.value), count))
+            return with_sample(estimate, of_correlation(np.nan_to_num(estimate.value), count))
         of = of_mean if name == "mean" else of_covariance
-        return with_sample(found, of(self.array("covariance"), count))
+        return with_sample(estimate, of(self.array("covariance"), count))
 
     def moments(self, what: str) -> NoisyMoments:
         """Second moment and the law of its noise; ``what`` is named in the ConfigError where there is none."""
@@ -204,5 +204,5 @@ class StandardErrors(Results):
 
     def partial_correlation(self, features: Names | None = None, given: Names | None = None) -> Any:
         """That of each partial correlation, a DataFrame; see :meth:`.release.Release.partial_correlation`."""
-        names, found = self._release.partial(features, given)
-        return self._release.labelled_pairs(names, found.standard_deviation)
+        names, estimate = self._release.partial(features, given)
+        return self._release.labelled_pairs(names, estimate.standard_deviation)

@@ -49,8 +49,8 @@ class FittedOnRelease:
 
     def __repr__(self) -> str:
         """The call that makes it."""
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({shown})"
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({parameters})"
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether it has been fitted."""
@@ -122,12 +122,12 @@ class Ridge(FittedOnRelease):
         ConfigError
             This is no release, no target is named, or it cannot be regressed on so; see :meth:`.Release.regress`.
         """
-        found: Regression = only_release(release, y).regress(_named(target), features, float(self.alpha))
-        self.regression_ = found
-        self.intercept_, self.coef_ = found.intercept, found.fit.values[1:].copy()
-        self.intercept_standard_error_ = found.intercept_standard_error
-        self.coef_standard_error_ = found.fit.standard_error[1:].copy()
-        self._learn(found.features)
+        regression: Regression = only_release(release, y).regress(_named(target), features, float(self.alpha))
+        self.regression_ = regression
+        self.intercept_, self.coef_ = regression.intercept, regression.fit.values[1:].copy()
+        self.intercept_standard_error_ = regression.intercept_standard_error
+        self.coef_standard_error_ = regression.fit.standard_error[1:].copy()
+        self._learn(regression.features)
         return self
 
     def predict(self, X: Any) -> Array:  # noqa: N803 - scikit-learn's name
@@ -196,35 +196,35 @@ class PCA(FittedOnRelease):
             list(whole.features) if features is None else [features] if isinstance(features, str) else list(features)
         )
         moments = whole.moments("A principal component").of(positions(whole.features, names))
-        wanted = len(names) if self.n_components is None else self.n_components
-        if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or not 1 <= wanted <= len(names):
+        count = len(names) if self.n_components is None else self.n_components
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= len(names):
             raise ConfigError(
                 "n_components is out of range", f"It is a whole number from 1 to {len(names)}, or None", "Correct it"
             )
-        found = components.components(moments, int(wanted), scaled=False)
+        pca = components.components(moments, int(count), scaled=False)
         self.components_, self.components_standard_error_ = (
-            found.loadings.value,
-            found.loadings.standard_deviation,
+            pca.loadings.value,
+            pca.loadings.standard_deviation,
         )
-        self.explained_variance_ = found.variances.value
-        self.explained_variance_standard_error_ = found.variances.standard_deviation
-        self.explained_variance_ratio_ = found.shares.value
-        self.mean_, self.n_components_ = moments.origin + moments.mean, int(wanted)
+        self.explained_variance_ = pca.variances.value
+        self.explained_variance_standard_error_ = pca.variances.standard_deviation
+        self.explained_variance_ratio_ = pca.shares.value
+        self.mean_, self.n_components_ = moments.origin + moments.mean, int(count)
         self._learn(names)
         return self
 
     def transform(self, X: Any) -> Array:  # noqa: N803 - scikit-learn's name
         """Coordinates of rows of your own along the components, shape (rows, k); see :meth:`Ridge.predict`."""
         self._need_fit()
-        found: Array = (rows_of(X, tuple(self.feature_names_in_)) - self.mean_) @ self.components_.T
-        return found
+        coordinates: Array = (rows_of(X, tuple(self.feature_names_in_)) - self.mean_) @ self.components_.T
+        return coordinates
 
     def inverse_transform(self, X: Any) -> Array:  # noqa: N803 - scikit-learn's name
         """Rows whose coordinates along the components are given, shape (rows, k) to (rows, d)."""
         self._need_fit()
         along = tuple(f"component {i + 1}" for i in range(self.n_components_))
-        found: Array = self.mean_ + rows_of(X, along) @ self.components_
-        return found
+        rows: Array = self.mean_ + rows_of(X, along) @ self.components_
+        return rows
 
 
 class MomentClassifier(FittedOnRelease):
@@ -273,10 +273,10 @@ class MomentClassifier(FittedOnRelease):
         ConfigError
             This is no release, no target is named, or it gives no such classifier.
         """
-        found = only_release(release, y).classifier(_named(target), features, rule=self.rule, ridge=self.ridge)
-        self.classifier_, self.classes_ = found, np.arange(len(found.classes))
-        self.coef_, self.intercept_ = found.scores.weights, found.scores.constants
-        self._learn(found.features)
+        classifier = only_release(release, y).classifier(_named(target), features, rule=self.rule, ridge=self.ridge)
+        self.classifier_, self.classes_ = classifier, np.arange(len(classifier.classes))
+        self.coef_, self.intercept_ = classifier.scores.weights, classifier.scores.constants
+        self._learn(classifier.features)
         return self
 
     def predict(self, X: Any) -> Any:  # noqa: N803 - scikit-learn's name

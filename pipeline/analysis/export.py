@@ -83,17 +83,17 @@ Writer = Callable[[OpenRelease, Path], None]
 def _written(release: OpenRelease, place: Path, write: Writer) -> list[Path]:
     place.parent.mkdir(parents=True, exist_ok=True)
     staging.sweep(place.parent)
-    held = staging.Held(place.parent, "export")
+    scratch = staging.Held(place.parent, "export")
     try:
-        inside = held.path / place.name
+        inside = scratch.path / place.name
         write(release, inside)
-        durable.sync_tree(held.path)
+        durable.sync_tree(scratch.path)
         if inside.is_dir():
             open_as(inside, place.parent)
         inside.rename(place)
         durable.sync(place.parent)
     finally:
-        held.discard()
+        scratch.discard()
     return sorted(place.iterdir()) if place.is_dir() else [place]
 
 
@@ -119,8 +119,8 @@ def _csv(release: OpenRelease, folder: Path) -> None:
         schema = pa.schema([field.with_name(_literal(field.name)) for field in _fields(release, name)])
         with csv.CSVWriter(folder / f"{name}.csv", schema) as writer:
             for columns in _slabs(release, name):
-                written = {_literal(column): _literals(values) for column, values in columns.items()}
-                writer.write_table(pa.table(written, schema=schema))
+                literals = {_literal(column): _literals(values) for column, values in columns.items()}
+                writer.write_table(pa.table(literals, schema=schema))
         (folder / f"{name}.csv-metadata.json").write_text(_csv_metadata(release, name), encoding="utf-8")
 
 
@@ -182,21 +182,21 @@ def _netcdf_type(array: Any) -> Any:
 
 
 def _plain(values: Any) -> NDArray[Any]:
-    found = np.asarray(values)
-    if found.dtype.kind in "OTU":
-        return found.astype(object)
-    return found.astype(np.int8) if found.dtype.kind == "b" else found
+    array = np.asarray(values)
+    if array.dtype.kind in "OTU":
+        return array.astype(object)
+    return array.astype(np.int8) if array.dtype.kind == "b" else array
 
 
 def _onnx(release: OpenRelease, file: Path) -> None:
-    found = TrainedModel.of(release)
-    facts = {"card": found.card, "features": "\n".join(found.features), **_facts(release)}
-    file.write_bytes(model_files.onnx(found.model, found.box, found.label, facts))
+    trained = TrainedModel.of(release)
+    facts = {"card": trained.card, "features": "\n".join(trained.features), **_facts(release)}
+    file.write_bytes(model_files.onnx(trained.model, trained.box, trained.label, facts))
 
 
 def _npz(release: OpenRelease, file: Path) -> None:
-    found = TrainedModel.of(release)
-    file.write_bytes(model_files.npz(found.model, found.box, found.features, found.card))
+    trained = TrainedModel.of(release)
+    file.write_bytes(model_files.npz(trained.model, trained.box, trained.features, trained.card))
 
 
 FORMS: dict[str, Writer] = {"parquet": _parquet, "csv": _csv, "netcdf": _netcdf, "onnx": _onnx, "npz": _npz}
@@ -206,12 +206,12 @@ FORMS: dict[str, Writer] = {"parquet": _parquet, "csv": _csv, "netcdf": _netcdf,
 def _facts(release: OpenRelease) -> dict[str, Any]:
     """Promise and provenance of a release: texts, and under ``blockveil`` all of its attributes as JSON."""
     attributes = release.attributes
-    stated = attributes["guarantee"]
+    guarantee = attributes["guarantee"]
     return {
         "title": str(attributes.get("title")),
         "release_id": str(attributes.get("release_id")),
-        "guarantee": str(stated["sentence"]),
-        "in_words": plain_words(stated),
+        "guarantee": str(guarantee["sentence"]),
+        "in_words": plain_words(guarantee),
         "output_digest": str(attributes["output_digest"]),
         "blockveil": canonical_json(labelled.plain(attributes)).decode(),
     }
@@ -263,8 +263,8 @@ def _slabs(release: OpenRelease, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _noise(noise: Any, shape: tuple[int, ...], part: tuple[slice, ...]) -> NDArray[np.float64]:
-    found = noise[part] if noise.shape == shape else np.broadcast_to(noise[...], shape)[part]
-    return np.asarray(found, np.float64)
+    block = noise[part] if noise.shape == shape else np.broadcast_to(noise[...], shape)[part]
+    return np.asarray(block, np.float64)
 
 
 def _parts(shape: Sequence[int]) -> Iterator[tuple[slice, ...]]:

@@ -37,15 +37,15 @@ def _interval_lines(title: str, names: list[str], found: Estimate, reach: float)
     """Values with intervals that reach some standard errors, one line each; none where the error is infinite."""
     count = len(names)
     low, high = ends(found, reach)
-    known = np.isfinite(low) & np.isfinite(high)
+    finite = np.isfinite(low) & np.isfinite(high)
     places, ink = np.arange(count), CARD
     with matplotlib.rc_context(_PLAIN):
         figure = Figure(figsize=(6.6, 1.2 + 0.26 * count), facecolor=ink.background)
         axes = figure.add_subplot()
-        shown = np.where(known, found.value, np.nan)
-        width = np.where(known, (high - low) / 2.0, np.nan)
-        axes.errorbar(shown, places, xerr=width, fmt="o", color=ink.signal, ecolor=ink.signal, capsize=3, ms=4)
-        for place in places[~known]:
+        centres = np.where(finite, found.value, np.nan)
+        width = np.where(finite, (high - low) / 2.0, np.nan)
+        axes.errorbar(centres, places, xerr=width, fmt="o", color=ink.signal, ecolor=ink.signal, capsize=3, ms=4)
+        for place in places[~finite]:
             axes.text(0.5, place, "noise too large", transform=axes.get_yaxis_transform(), ha="center", va="center")
         axes.axvline(0.0, color=ink.hidden, lw=1.0, zorder=0)
         axes.set_yticks(places, names)
@@ -64,8 +64,8 @@ def _shown(figure: Figure) -> Figure:
     FigureCanvasAgg(figure)
     with matplotlib.rc_context(_PLAIN):
         figure.tight_layout()
-    shown: Any = figure
-    shown._repr_png_ = lambda: _png(figure)
+    picture: Any = figure
+    picture._repr_png_ = lambda: _png(figure)
     return figure
 
 
@@ -113,8 +113,8 @@ class Plots:
             There is no such result, no error of it is known, or it has too many numbers for a picture.
         """
         release = self._release
-        found, names = release.stated(name), release.names_of(name)
-        value, error = found.value, found.standard_deviation
+        estimate, names = release.stated(name), release.names_of(name)
+        value, error = estimate.value, estimate.standard_deviation
         symmetric, length = release.axes_of(name) == PAIR, len(value) if value.ndim else 1
         count = length * (length - 1) // 2 if symmetric else value.size
         if not 0 < count <= MOST_INTERVALS:
@@ -126,7 +126,7 @@ class Plots:
         everywhere: list[tuple[int, ...]] = list(np.ndindex(value.shape))
         places = [place for place in everywhere if not symmetric or place[0] < place[1]]
         labels = [", ".join(_name(along, at) for along, at in zip(names, place, strict=True)) for place in places]
-        found = Estimate(np.array([value[at] for at in places]), np.array([error[at] for at in places]))
+        estimate = Estimate(np.array([value[at] for at in places]), np.array([error[at] for at in places]))
         title = f"{name.replace('_', ' ')}, with {100 * confidence:g} % intervals for its noise"
         reach = quantile(release.opened, confidence)
-        return _interval_lines(title, labels, found, reach)
+        return _interval_lines(title, labels, estimate, reach)

@@ -48,9 +48,9 @@ class Interval(NamedTuple):
 
 def ends(found: Estimate, reach: float) -> tuple[Array, Array]:
     """Both ends of intervals that reach a given number of standard errors; the whole line where none is stated."""
-    value, known = found.value, np.isfinite(found.value) & np.isfinite(found.standard_deviation)
-    width = np.where(known, reach * np.where(known, found.standard_deviation, 0.0), np.inf)
-    centre = np.where(known, value, 0.0)
+    value, finite = found.value, np.isfinite(found.value) & np.isfinite(found.standard_deviation)
+    width = np.where(finite, reach * np.where(finite, found.standard_deviation, 0.0), np.inf)
+    centre = np.where(finite, value, 0.0)
     return centre - width, centre + width
 
 
@@ -112,14 +112,14 @@ class LabelledCoefficients(FactSheet):
 
     def _ends(self, confidence: float, of: str) -> tuple[Array, Array]:
         check_of(of)
-        found = self._estimate if of == RECORDS else with_sample(self._estimate, self._sampling)
-        return ends(found, quantile(self.release, confidence))
+        estimate = self._estimate if of == RECORDS else with_sample(self._estimate, self._sampling)
+        return ends(estimate, quantile(self.release, confidence))
 
     @property
     def _chances(self) -> Array:
-        found = with_sample(self._estimate, self._sampling)
-        known = np.isfinite(found.value) & np.isfinite(found.standard_deviation)
-        scores = np.where(known, found.value, 0.0) / np.where(known, found.standard_deviation, 1.0)
+        estimate = with_sample(self._estimate, self._sampling)
+        finite = np.isfinite(estimate.value) & np.isfinite(estimate.standard_deviation)
+        scores = np.where(finite, estimate.value, 0.0) / np.where(finite, estimate.standard_deviation, 1.0)
         return p_values(self.release, scores)
 
     def _series(self, values: Array) -> Any:
@@ -169,8 +169,8 @@ class Regression(LabelledCoefficients):
         rows
             A DataFrame with the features as columns, or numbers of shape (rows, features) in their order.
         """
-        found: Array = self.intercept + rows_of(rows, self.features) @ self.fit.values[1:]
-        return found
+        predictions: Array = self.intercept + rows_of(rows, self.features) @ self.fit.values[1:]
+        return predictions
 
     @property
     def _estimate(self) -> Estimate:
@@ -183,8 +183,8 @@ class Regression(LabelledCoefficients):
     def rows(self) -> list[tuple[str, str]]:
         """Coefficients with their intervals."""
         low, high = self._ends(0.95, RECORDS)
-        shown = zip((INTERCEPT, *self.features), self.fit.values, low, high, strict=True)
-        rows = [(name, f"{number(value)}   95 %: {number(a)} to {number(b)}") for name, value, a, b in shown]
+        intervals = zip((INTERCEPT, *self.features), self.fit.values, low, high, strict=True)
+        rows = [(name, f"{number(value)}   95 %: {number(a)} to {number(b)}") for name, value, a, b in intervals]
         shrunk = [("Shrunk", SHRUNK)] if self.fit.shrunk else []
         return [*rows, ("R squared", self._explained), ("Errors", OF_NOISE), *shrunk]
 
@@ -264,10 +264,10 @@ class PrincipalComponents(FactSheet):
         Raises ConfigError where the confidence is no probability.
         """
         check_of(of)
-        found = self.found.variances
+        variances = self.found.variances
         if of == POPULATION:
-            found = with_sample(found, self.found.sampling_error)
-        both = np.column_stack(ends(found, quantile(self.release, confidence)))
+            variances = with_sample(variances, self.found.sampling_error)
+        both = np.column_stack(ends(variances, quantile(self.release, confidence)))
         return labelled.table(both, ("component", "end"), (self._names, ["low", "high"]))
 
     @property
@@ -282,18 +282,26 @@ class PrincipalComponents(FactSheet):
 
     def rows(self) -> list[tuple[str, str]]:
         """Components with the intervals of their variances."""
-        found = self.found
-        low, high = ends(found.variances, quantile(self.release, 0.95))
-        shown = zip(self._names, found.variances.value, low, high, found.shares.value, found.sine_distance, strict=True)
+        principal = self.found
+        low, high = ends(principal.variances, quantile(self.release, 0.95))
+        intervals = zip(
+            self._names,
+            principal.variances.value,
+            low,
+            high,
+            principal.shares.value,
+            principal.sine_distance,
+            strict=True,
+        )
         rows = [
             (
                 name,
                 f"variance {number(value)}   95 %: {number(a)} to {number(b)}   share {number(share)}   "
                 + ("direction not known" if sine >= 1.0 else f"squared sine from the true direction {number(sine)}"),
             )
-            for name, value, a, b, share, sine in shown
+            for name, value, a, b, share, sine in intervals
         ]
-        return [*rows, ("Errors", OF_NOISE), *([("Shrunk", SHRUNK)] if found.shrunk else [])]
+        return [*rows, ("Errors", OF_NOISE), *([("Shrunk", SHRUNK)] if principal.shrunk else [])]
 
     @property
     def _title(self) -> str:
@@ -359,25 +367,25 @@ def rows_of(rows: Any, features: tuple[str, ...]) -> Array:
             )
         rows = rows[list(features)]
     try:
-        found = np.asarray(rows, dtype=np.float64)
+        numbers = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.ndim != 2 or found.shape[1] != len(features):
+        numbers = np.empty(0)
+    if numbers.ndim != 2 or numbers.shape[1] != len(features):
         raise ConfigError(
             "The rows are not numbers of two axes with a column for each feature",
             f"There are {len(features)} features",
             "Give a DataFrame with the features as columns, or an array of shape (rows, features)",
         )
-    return found
+    return numbers
 
 
 def finite_rows_of(rows: Any, features: tuple[str, ...]) -> Array:
     """The same of finite numbers alone; raises as :func:`rows_of`, and where one is missing or infinite."""
-    found = rows_of(rows, features)
-    if not np.isfinite(found).all():  # whose scores are in no order: the first class would be named
+    numbers = rows_of(rows, features)
+    if not np.isfinite(numbers).all():  # whose scores are in no order: the first class would be named
         raise ConfigError(
             "The rows hold a missing or infinite value",
             "A class or a number follows from finite numbers",
             "Leave such rows out, or put a constant in the place of the value",
         )
-    return found
+    return numbers

@@ -38,9 +38,9 @@ def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 def listed(names: Sequence[str], wanted: Names) -> tuple[str, ...]:
     """Features that somebody named, or one alone; raises as :func:`positions` does."""
-    found = (wanted,) if isinstance(wanted, str) or not isinstance(wanted, Iterable) else tuple(wanted)
-    positions(names, found)
-    return found
+    features = (wanted,) if isinstance(wanted, str) or not isinstance(wanted, Iterable) else tuple(wanted)
+    positions(names, features)
+    return features
 
 
 def quantile(release: Shown, confidence: float) -> float:
@@ -66,10 +66,10 @@ def p_values(release: Shown, scores: Array) -> Array:
 
     Of the normal law, and where noise is Laplace's or a sum of it the larger of that and Laplace's.
     """
-    found: Array = 2.0 * ndtr(-np.abs(scores))
+    chances: Array = 2.0 * ndtr(-np.abs(scores))
     if laplace_rate(dict(release.attributes.get("mechanism", {}))) is not None:
-        found = np.maximum(found, np.exp(-math.sqrt(2.0) * np.abs(scores)))
-    return found
+        chances = np.maximum(chances, np.exp(-math.sqrt(2.0) * np.abs(scores)))
+    return chances
 
 
 POPULATION, RECORDS = "population", "records"
@@ -87,11 +87,11 @@ def check_of(of: str) -> None:
 
 def means(stack: Array) -> Array:
     """Means from second moments with a constant, shape (..., d + 1, d + 1) to (..., d)."""
-    found: Array = stack[:, 0, 1:] / stack[:, :1, 0]
-    return found
+    ratios: Array = stack[:, 0, 1:] / stack[:, :1, 0]
+    return ratios
 
 
 def covariances(stack: Array) -> Array:
     """Covariances from second moments with a constant, shape (..., d + 1, d + 1) to (..., d, d)."""
-    found: Array = cross_products(stack, True) / stack[:, :1, :1]
-    return found
+    ratios: Array = cross_products(stack, True) / stack[:, :1, :1]
+    return ratios

@@ -42,8 +42,8 @@ def axis_names(release: Shown, axis: str, length: int) -> list[str] | None:
 def axes_of(release: Shown, name: str) -> tuple[str, ...]:
     """Names of the axes of an array; numbered where the release has none."""
     rank = len(release.arrays[name].shape)
-    found = tuple(release.dimensions.get(name, ()))
-    return found if len(found) == rank else tuple(f"{name}_axis_{i + 1}" for i in range(rank))
+    dimensions = tuple(release.dimensions.get(name, ()))
+    return dimensions if len(dimensions) == rank else tuple(f"{name}_axis_{i + 1}" for i in range(rank))
 
 
 def table(values: NDArray[Any], axes: Sequence[str], names: Sequence[Names]) -> Any:
@@ -93,8 +93,8 @@ def dataset(release: Shown) -> Any:
             along = axis_names(release, axis, int(length))
             if along is not None:
                 coordinates[axis] = (axis, np.asarray(along, dtype=object))
-    kept = {name: value for name, value in variables.items() if name not in coordinates}
-    return xr.Dataset(kept, coordinates, plain(release.attributes))
+    data_variables = {name: value for name, value in variables.items() if name not in coordinates}
+    return xr.Dataset(data_variables, coordinates, plain(release.attributes))
 
 
 def plain(value: Any) -> Any:

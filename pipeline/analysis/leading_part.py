@@ -81,8 +81,8 @@ class Eigenpairs(FactSheet):
 
         Without the directions below the noise floor: ``factor[:, :above_noise]``.
         """
-        found: Array = self.vectors * np.sqrt(np.maximum(self.values, 0.0))
-        return found
+        factor: Array = self.vectors * np.sqrt(np.maximum(self.values, 0.0))
+        return factor
 
     @property
     def picture(self) -> Picture:
@@ -179,7 +179,7 @@ def leading_part(release: Shown, features: tuple[str, ...], k: int) -> Eigenpair
         )
     scan, ones = facts.scan, np.ones(matrix.shape[0])
     floor = scan.noise_norm
-    found = leading_subspace(matrix, ones, ones, int(k), floor=floor)
-    largest = found.vectors[np.abs(found.vectors).argmax(axis=0), np.arange(found.values.size)]
-    vectors = found.vectors * np.where(largest < 0.0, -1.0, 1.0)
-    return Eigenpairs(release, features, found.values, vectors, found.errors, floor)
+    subspace = leading_subspace(matrix, ones, ones, int(k), floor=floor)
+    largest = subspace.vectors[np.abs(subspace.vectors).argmax(axis=0), np.arange(subspace.values.size)]
+    vectors = subspace.vectors * np.where(largest < 0.0, -1.0, 1.0)
+    return Eigenpairs(release, features, subspace.values, vectors, subspace.errors, floor)

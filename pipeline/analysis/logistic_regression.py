@@ -65,14 +65,14 @@ class LogisticRegression(LabelledCoefficients):
         ConfigError
             The release has trained none, or holds nothing that errors follow from.
         """
-        found = released(release)
-        if found is None:
+        coefficients = released(release)
+        if coefficients is None:
             raise ConfigError(
                 "This release holds no errors of coefficients",
                 "They follow from a share of the loss that a logistic regression declares, with bounds in the config",
                 "Train with query.training.errors_share, such as 0.3",
             )
-        return cls(release, found)
+        return cls(release, coefficients)
 
     @property
     def target(self) -> str:  # type: ignore[override]
@@ -97,10 +97,10 @@ class LogisticRegression(LabelledCoefficients):
         names, values = (INTERCEPT, *self.features), self.found.values
         if not self.found.known:
             return [*((name, number(value)) for name, value in zip(names, values, strict=True)), ("Errors", _UNKNOWN)]
-        shown = zip(names, values, *self._ends(0.95, POPULATION), self._chances, strict=True)
+        intervals = zip(names, values, *self._ends(0.95, POPULATION), self._chances, strict=True)
         rows = [
             (name, f"{number(value)}   95 %: {number(low)} to {number(high)}   p {chance:.2g}")
-            for name, value, low, high, chance in shown
+            for name, value, low, high, chance in intervals
         ]
         return [*rows, ("Errors", _OF_POPULATION)]
 

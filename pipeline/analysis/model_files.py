@@ -149,8 +149,8 @@ def _ended(graph: _Graph, at: str, output: Output, label: tuple[float, float]) -
         graph.node("Softmax", at, output="probabilities", attributes=columns)
     graph.node("ArgMax", "probabilities", output="label", attributes=columns + _attribute("keepdims", 0))
     classes = int(label[1]) + 1
-    found = [_value("label", _LONG, [None]), _value("probabilities", _DOUBLE, [None, classes])]
-    return [_field(12, each) for each in found]
+    outputs = [_value("label", _LONG, [None]), _value("probabilities", _DOUBLE, [None, classes])]
+    return [_field(12, each) for each in outputs]
 
 
 def _attribute(name: str, value: int) -> bytes:
@@ -171,8 +171,8 @@ def _field(number: int, value: bytes | int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    octets = bytearray()
     while value > 127:
-        found.append(value & 127 | 128)
+        octets.append(value & 127 | 128)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*octets, value])

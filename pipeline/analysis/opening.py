@@ -41,9 +41,9 @@ def open_(where: str | os.PathLike[str], root: str | os.PathLike[str] | None = N
         )
     if root is not None:
         place = _by_id(str(where), root)
-        found = open_release(place)
-        require_own_place(place, found.attributes, str(where))
-        return Release(found)
+        release = open_release(place)
+        require_own_place(place, release.attributes, str(where))
+        return Release(release)
     if is_remote(os.fspath(where)):
         return Release(open_release(_last_sent(os.fspath(where).rstrip("/"))))
     path = absolute(os.fspath(where), "The release")

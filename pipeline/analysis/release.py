@@ -50,21 +50,21 @@ class Release(EstimatedResults):
     @property
     def attributes(self) -> dict[str, Any]:
         """Guarantee, mechanism, ledger entry and versions: a copy, plain JSON values."""
-        found: dict[str, Any] = labelled.plain(self.opened.attributes)
-        return found
+        attributes: dict[str, Any] = labelled.plain(self.opened.attributes)
+        return attributes
 
     @property
     def guarantee(self) -> StatedGuarantee:
         """What the release promises, as a sentence and in numbers."""
-        stated = self.attributes["guarantee"]
+        guarantee = self.attributes["guarantee"]
         return StatedGuarantee(
-            str(stated["sentence"]),
-            plain_words(stated),
-            float(stated["epsilon"]),
-            float(stated["delta"]),
-            stated["loss"],
-            str(stated["neighbours"]),
-            str(stated["privacy_unit"]),
+            str(guarantee["sentence"]),
+            plain_words(guarantee),
+            float(guarantee["epsilon"]),
+            float(guarantee["delta"]),
+            guarantee["loss"],
+            str(guarantee["neighbours"]),
+            str(guarantee["privacy_unit"]),
         )
 
     @property
@@ -113,8 +113,8 @@ class Release(EstimatedResults):
         check_of(of)
         if of == RECORDS and (features is not None or given is not None):
             return self._partial_interval(name, confidence, features, given)
-        found = self.of_population(name) if of == POPULATION else self.stated(name)
-        low, high = ends(found, quantile(self.opened, confidence))
+        estimate = self.of_population(name) if of == POPULATION else self.stated(name)
+        low, high = ends(estimate, quantile(self.opened, confidence))
         if name in DERIVED:
             low, high = np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
         return Interval(self.labelled_as(name, low), self.labelled_as(name, high))
@@ -127,8 +127,8 @@ class Release(EstimatedResults):
                 "Leave features and given out, and take from the result what you need",
             )
         self.stated(name)  # it is of noise alone
-        names, found = self.partial(features, given)
-        low, high = (np.clip(end, -1.0, 1.0) for end in ends(found, quantile(self.opened, confidence)))
+        names, estimate = self.partial(features, given)
+        low, high = (np.clip(end, -1.0, 1.0) for end in ends(estimate, quantile(self.opened, confidence)))
         return Interval(self.labelled_pairs(names, low), self.labelled_pairs(names, high))
 
     def partial_correlation(self, features: Names | None = None, given: Names | None = None) -> Any:
@@ -151,8 +151,8 @@ class Release(EstimatedResults):
         ConfigError
             The release has no mean, or a name is unknown or named twice.
         """
-        names, found = self.partial(features, given)
-        return self.labelled_pairs(names, found.value)
+        names, estimate = self.partial(features, given)
+        return self.labelled_pairs(names, estimate.value)
 
     def pca(self, k: int, standardise: bool = False) -> PrincipalComponents:
         """Leading principal components with their errors.
@@ -171,8 +171,8 @@ class Release(EstimatedResults):
         """
         fits.check_components(self.features, k, standardise)
         moments = (self._about_mean if standardise else self.moments)("A principal component")
-        found = principal.components(moments, int(k), bool(standardise))
-        return PrincipalComponents(self.opened, self.features, bool(standardise), found)
+        components = principal.components(moments, int(k), bool(standardise))
+        return PrincipalComponents(self.opened, self.features, bool(standardise), components)
 
     def eigenpairs(self, k: int) -> Eigenpairs:
         """Leading eigenvalues and directions of the released matrix, of any size, beside what noise alone gives.
@@ -301,7 +301,7 @@ class Release(EstimatedResults):
         return export(self.opened, absolute(os.fspath(path), "path"), format)
 
     def _rows(self) -> list[tuple[str, str]]:
-        held = [
+        results = [
             f"{name} {' x '.join(map(str, array.shape)) or 'number'}"
             for name, array in self.opened.arrays.items()
             if f"{name}_standard_deviation" in self.opened.arrays
@@ -311,7 +311,7 @@ class Release(EstimatedResults):
             ("Promise", str(self.attributes["guarantee"]["sentence"])),
             ("In words", self.guarantee.in_words),
             ("Findings", f"{finding(facts)} {nothing_learnt(facts)}".rstrip()),
-            ("Results", ", ".join(held)),
+            ("Results", ", ".join(results)),
         ]
 
     def __repr__(self) -> str:

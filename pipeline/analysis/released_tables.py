@@ -83,19 +83,19 @@ class TableResults(Results):
             The release holds no tables, or not these.
         """
         tables, names = self._tables()
-        found: dict[Axes, Array] = {}
-        for asked, values in coefficients.items():
-            axes = tuple(names.index(name) for name in asked if name in names)
+        weights: dict[Axes, Array] = {}
+        for table, values in coefficients.items():
+            axes = tuple(names.index(name) for name in table if name in names)
             own = np.asarray(values, dtype=np.float64)
-            if axes not in tables.tables or len(axes) != len(asked) or own.shape != tables.shape(axes):
+            if axes not in tables.tables or len(axes) != len(table) or own.shape != tables.shape(axes):
                 raise ConfigError(
-                    f"The release has no table over {str(asked)[:80]} of shape {own.shape}",
+                    f"The release has no table over {str(table)[:80]} of shape {own.shape}",
                     "Coefficients are given by the names of a table's axes, for each of its cells",
-                    f"Choose {_tables_like(names, tables.tables, asked)}",
+                    f"Choose {_tables_like(names, tables.tables, table)}",
                 )
-            found[axes] = own
-        value = sum(float(np.sum(own * self._table(tables, axes))) for axes, own in found.items())
-        return LinearAnswer(value, self._deviation(tables, found))
+            weights[axes] = own
+        value = sum(float(np.sum(own * self._table(tables, axes))) for axes, own in weights.items())
+        return LinearAnswer(value, self._deviation(tables, weights))
 
     def range_count(self, ranges: Mapping[str, tuple[float, float]]) -> LinearAnswer:
         """How many records lie within ranges of one or more columns, and its standard error.
@@ -160,14 +160,14 @@ class TableResults(Results):
             ]
         residuals = tables.projected(tables.apart(self._numbers("tables")))
         noise, queries = self._numbers("residual_standard_deviation"), self._queries(tables)
-        found = []
+        measurements = []
         for axes, size in zip(tables.sets, noise.tolist(), strict=True):
             values, own = residuals[axes], {axis: queries[axis] for axis in axes if axis in queries}
             for axis, query in own.items():
                 values = along_axis(query, values, axes.index(axis))
             by_name = {names[axis]: query for axis, query in own.items()}
-            found.append(TableMeasurement(tuple(names[axis] for axis in axes), values, size, True, by_name))
-        return found
+            measurements.append(TableMeasurement(tuple(names[axis] for axis in axes), values, size, True, by_name))
+        return measurements
 
     def _tables(self) -> tuple[MarginalTables, list[str]]:
         attributes: Mapping[str, Any] = self.opened.attributes
@@ -176,8 +176,8 @@ class TableResults(Results):
                 "This release holds no tables", 'Its query is not of kind "marginals"', "Open a release that is"
             )
         mechanism = attributes["mechanism"]
-        asked, ordered = tuple(tuple(table) for table in mechanism["tables"]), tuple(mechanism.get("ordered", ()))
-        tables = MarginalTables(tuple(mechanism["cells"]), asked, ordered)
+        marginals, ordered = tuple(tuple(table) for table in mechanism["tables"]), tuple(mechanism.get("ordered", ()))
+        tables = MarginalTables(tuple(mechanism["cells"]), marginals, ordered)
         return tables, [str(axis["name"]) for axis in attributes["query"]["axes"]]
 
     def _queries(self, tables: MarginalTables) -> dict[int, Array]:

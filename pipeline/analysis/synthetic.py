@@ -53,9 +53,9 @@ def sample(release: Shown, features: tuple[str, ...], count: int, seed: int | No
     _check(count, seed, len(features))
     mean, covariance = (np.asarray(release.arrays[name][...], np.float64) for name in ("mean", "covariance_psd"))
     values, vectors = np.linalg.eigh(covariance)
-    drawn = np.random.default_rng(seed).standard_normal((count, mean.size))
-    found = mean + (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    table = optional.library("pandas").DataFrame(found, columns=list(features))
+    normal = np.random.default_rng(seed).standard_normal((count, mean.size))
+    records = mean + (normal * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    table = optional.library("pandas").DataFrame(records, columns=list(features))
     table.index.name = "synthetic record"
     table.attrs = {"synthetic": True, "note": NOTE, "release": labelled.plain(release.attributes.get("release_id"))}
     return table

@@ -34,16 +34,16 @@ class _Trained(FittedOnRelease):
         ConfigError
             This is no release, it has trained no model, or one of the other kind.
         """
-        found: TrainedModel = only_release(release, y).model
-        if (found.model.output is Output.SQUARED) != self._number:
+        trained: TrainedModel = only_release(release, y).model
+        if (trained.model.output is Output.SQUARED) != self._number:
             kinds = ("TrainedClassifier", "TrainedRegressor")
             raise ConfigError(
                 f"The model does not fit {kinds[self._number]}",
                 "A classifier has classes, a regressor predicts a number",
                 f"Use {kinds[not self._number]}",
             )
-        self.model_, self.card_ = found, found.card
-        self._learn(found.features)
+        self.model_, self.card_ = trained, trained.card
+        self._learn(trained.features)
         return self
 
     def predict(self, X: Any) -> Any:  # noqa: N803 - scikit-learn's name

@@ -58,14 +58,14 @@ class TrainedModel:
             The release has trained none, or has its bounds from a file that it does not hold.
         """
         attributes = plain(opened.attributes)
-        asked = attributes.get("query", {})
-        if "training" not in asked or "last_weights" not in opened.arrays:
+        query = attributes.get("query", {})
+        if "training" not in query or "last_weights" not in opened.arrays:
             raise ConfigError(
                 "This release has trained no model",
                 "A model comes from [query.training]",
                 'Release query.kind = "gradients" with [query.training]',
             )
-        declared, shape = asked["model"], asked["geometry"]
+        declared, shape = query["model"], query["geometry"]
         bounds = [(each.get("lower"), each.get("upper")) for each in shape["features"]]
         if any(end is None for pair in bounds for end in pair):
             raise ConfigError(
