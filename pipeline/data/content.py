@@ -138,10 +138,10 @@ def _leaves(array: ArrayLikeOnDisk, room: RowMemory | None) -> list[bytes]:
         matrix = array.reshape(rows, columns)
         return [leaf(matrix[of_rows, of_columns]) for of_rows, of_columns in tiles(array.shape)]
     height = _height(columns)
-    found = None if room is None else tile_pieces_of(array, (height, TILE_COLUMNS))
-    if found is not None:
+    tile_pieces = None if room is None else tile_pieces_of(array, (height, TILE_COLUMNS))
+    if tile_pieces is not None:
         with ThreadPoolExecutor(_THREADS, "blockveil-tile") as pool:
-            return list(pool.map(_leaf_of_pieces, found))
+            return list(pool.map(_leaf_of_pieces, tile_pieces))
     pieces = None if room is None else pieces_of(array, room)
     return list(_leaves_of_rows(array, _ahead(_slabs(array) if pieces is None else pieces)))
 

@@ -62,15 +62,15 @@ class Contribution:
     @classmethod
     def read(cls, guarantee: Mapping[str, Any]) -> Contribution:
         """Contribution that a release states in its attribute ``guarantee``; unknown where it states none."""
-        stated = guarantee.get("contribution")
+        contribution = guarantee.get("contribution")
         unit = str(guarantee.get("privacy_unit", "a unit"))
-        if not isinstance(stated, Mapping) or stated.get("rule") not in _RULES:
+        if not isinstance(contribution, Mapping) or contribution.get("rule") not in _RULES:
             return cls(unit, 1, 1, "unknown", False)
-        rows, charged = stated.get("rows"), stated.get("charged_rows")
+        rows, charged = contribution.get("rows"), contribution.get("charged_rows")
         if type(rows) is not int or type(charged) is not int:
             return cls(unit, 1, 1, "unknown", False)
-        late = stated.get("late") if stated.get("late") in get_args(Late) else None
-        return cls(unit, rows, charged, stated["rule"], bool(stated.get("dropping")), late)
+        late = contribution.get("late") if contribution.get("late") in get_args(Late) else None
+        return cls(unit, rows, charged, contribution["rule"], bool(contribution.get("dropping")), late)
 
     @property
     def drops_excess(self) -> bool | None:
@@ -134,12 +134,12 @@ class Contribution:
                 return f"The privacy unit is a row ({self.unit}): {less}."
             case "unknown":
                 return f"The privacy unit is {self.unit}. One with more rows than the noise is for is protected less."
-        kept = (
+        protection = (
             f"All {self.charged_rows} rows of a unit are protected together, by group privacy."
             if self.charged_rows > 1
             else "All that the store holds of a unit is protected together."
         )
         return (
-            f"{kept} A unit ({self.unit}) is what one identifier names: somebody with k identifiers is k units, and is "
-            "protected as a group of k, by k times the loss."
+            f"{protection} A unit ({self.unit}) is what one identifier names: somebody with k identifiers is k units, "
+            "and is protected as a group of k, by k times the loss."
         )

@@ -178,13 +178,13 @@ class Dataset:
         if key.fingerprint(self.fingerprint) == fingerprint or not isinstance(self.array, GrownRows):
             return self
         grown = self.array
-        found = guarded(lambda: prefixes(grown))
-        of = next((count for count, one in enumerate(found, 1) if key.fingerprint(one) == fingerprint), None)
+        fingerprints = guarded(lambda: prefixes(grown))
+        of = next((count for count, one in enumerate(fingerprints, 1) if key.fingerprint(one) == fingerprint), None)
         if of is None:
             return self
         array = grown.first(of)
         opening = secrets.token_hex(8)  # processes identify records by the name of their opening
-        return replace(self, array=array, rows=array.shape[0], fingerprint=found[of - 1], _opening=opening)
+        return replace(self, array=array, rows=array.shape[0], fingerprint=fingerprints[of - 1], _opening=opening)
 
     def check_unchanged(self, *, committed: bool = False) -> None:
         """Refuse to go on if the stored records are no longer those that were opened.
@@ -266,9 +266,9 @@ def open_records(loaded: LoadedConfig) -> Dataset:
     contribution = Contribution.of(loaded.config, contract)
     maps, store_id = ((), None) if contract is None else (contract.maps, contract.store_id)
     identity = _fingerprint(array)
-    stated = _stated(loaded, contract)
+    provenance = _stated(loaded, contract)
     dataset = Dataset(
-        array, rows, features, dtype, chunks, identity, of_part, contribution, again, maps, store_id, stated
+        array, rows, features, dtype, chunks, identity, of_part, contribution, again, maps, store_id, provenance
     )
     dataset.check_part()  # the store may have been replaced since its attributes were read
     return dataset

@@ -85,8 +85,8 @@ class DerivedDeviations:
         spans = [part.indices(length) for part, length in zip((*keys, slice(None))[:2], self.shape, strict=True)]
         (top, bottom, _), (left, right, _) = spans
         rows, columns = (top, max(top, bottom)), (left, max(left, right))
-        known = None if self._origin is None else np.asarray(self._matrix[slice(*rows), slice(*columns)], np.float64)
-        return self.beside(known, rows, columns)
+        block = None if self._origin is None else np.asarray(self._matrix[slice(*rows), slice(*columns)], np.float64)
+        return self.beside(block, rows, columns)
 
     def beside(self, value: Array | None, rows: Span, columns: Span) -> Array:
         """Of a block whose entries have been read; only those of a covariance are needed."""
@@ -98,21 +98,21 @@ class DerivedDeviations:
             return own
         from blockveil.engine.estimates.blocks import covariance_deviation
 
-        moved = np.outer(self._head.shift[slice(*rows)], self._head.shift[slice(*columns)])
-        noise = covariance_deviation(value + moved, own, self._head, rows, columns)
+        shift_products = np.outer(self._head.shift[slice(*rows)], self._head.shift[slice(*columns)])
+        noise = covariance_deviation(value + shift_products, own, self._head, rows, columns)
         if self._taken is None:
             return noise
         down, across = np.arange(*rows)[:, None], np.arange(*columns)
-        found: Array = np.hypot(noise, self._taken.at(down, across, value)[0])
-        return found
+        deviations: Array = np.hypot(noise, self._taken.at(down, across, value)[0])
+        return deviations
 
     def _read(self, name: str) -> Array:
         return np.asarray(self._stated[name][...], np.float64)
 
     def _deviations(self, rows: Span, columns: Span) -> Array:
         """Of noise and rounding together, in coordinates."""
-        found = self._noise.standard_deviations(rows, columns)
-        return found if self._rounding is None else self._rounding.beside(found, rows, columns)
+        deviations = self._noise.standard_deviations(rows, columns)
+        return deviations if self._rounding is None else self._rounding.beside(deviations, rows, columns)
 
     @cached_property
     def _taken(self) -> TakenByFeature | None:
@@ -180,8 +180,8 @@ def derived(arrays: Mapping[str, ArrayLikeOnDisk], attributes: Mapping[str, Any]
 def _shortened(attributes: Mapping[str, Any]) -> float | None:
     """Share of shortened records, and once its noise; None where it is not stated as a release states it."""
     learned = attributes.get("learned")
-    stated = [learned.get(key) for key in _SHARES] if isinstance(learned, dict) else []
-    parts = [float(each) for each in stated if isinstance(each, int | float) and 0.0 <= each <= _MOST_SHARE]
+    shares = [learned.get(key) for key in _SHARES] if isinstance(learned, dict) else []
+    parts = [float(each) for each in shares if isinstance(each, int | float) and 0.0 <= each <= _MOST_SHARE]
     return sum(parts) if len(parts) == len(_SHARES) else None
 
 
@@ -199,19 +199,19 @@ def _fits(arrays: Mapping[str, ArrayLikeOnDisk], kind: str) -> bool:
     if len(shape) != 2:
         return False
     rows, columns = shape
-    wanted: dict[str, tuple[int, ...]] = {OFF_DIAGONAL: (), OF_A_STEP: (), BY_ROW: (rows,), ROW_UNITS: (rows,)}
+    shapes: dict[str, tuple[int, ...]] = {OFF_DIAGONAL: (), OF_A_STEP: (), BY_ROW: (rows,), ROW_UNITS: (rows,)}
     if kind == "covariance":
         of_ratio = {name: () if name.startswith("count") else (rows,) for name in _OF_RATIO}
-        wanted |= {BY_ROW: (rows + 1,), **of_ratio}
+        shapes |= {BY_ROW: (rows + 1,), **of_ratio}
     if BY_COLUMN in arrays or rows != columns:
-        wanted |= {BY_COLUMN: (columns,), COLUMN_UNITS: (columns,)}
+        shapes |= {BY_COLUMN: (columns,), COLUMN_UNITS: (columns,)}
     if SHORTENED in arrays:
-        wanted |= {SHORTENED: (rows,)}
+        shapes |= {SHORTENED: (rows,)}
     if SECOND_ORDER in arrays:
-        wanted |= {SECOND_ORDER: (), ROUNDING_BY_ROW: wanted[BY_ROW]}
-        wanted |= {ROUNDING_BY_COLUMN: (columns,)} if BY_COLUMN in wanted else {}
-    found = {name: tuple(arrays[name].shape) for name in wanted if name in arrays and _is_number(arrays[name].dtype)}
-    return found == wanted
+        shapes |= {SECOND_ORDER: (), ROUNDING_BY_ROW: shapes[BY_ROW]}
+        shapes |= {ROUNDING_BY_COLUMN: (columns,)} if BY_COLUMN in shapes else {}
+    actual = {name: tuple(arrays[name].shape) for name in shapes if name in arrays and _is_number(arrays[name].dtype)}
+    return actual == shapes
 
 
 def _is_number(dtype: Any) -> bool:

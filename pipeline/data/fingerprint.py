@@ -50,8 +50,8 @@ def fingerprint(array: Stored, content_bytes: int = CONTENT_BYTES) -> str:
         by_content = content_bytes if _stored_bytes(array) <= content_bytes else -1
         return _of_parts([fingerprint(cast(Stored, part), by_content) for part in array.parts])
     if isinstance(array, StoredRows):
-        found = [repr(array.shape), *(fingerprint(part, content_bytes) for part in parts_of(array))]
-        return hashlib.sha256("\n".join(["blockveil records 1 sparse", *found]).encode()).hexdigest()
+        identities = [repr(array.shape), *(fingerprint(part, content_bytes) for part in parts_of(array))]
+        return hashlib.sha256("\n".join(["blockveil records 1 sparse", *identities]).encode()).hexdigest()
     names, remote = sorted(chunk_files(array)), chunk_objects(array)
     if remote is not None:
         return _by_tags(array, names, remote)
@@ -77,11 +77,11 @@ def prefixes(array: GrownRows) -> list[str]:
     parts = [cast(Stored, part) for part in array.parts]
     sizes = list(accumulate(_stored_bytes(part) for part in parts))
     small = sum(size <= CONTENT_BYTES for size in sizes)
-    found = list[str]()
+    fingerprints = list[str]()
     for limit, first, last in ((CONTENT_BYTES, 1, small), (-1, small + 1, len(parts))):
         each = [fingerprint(part, limit) for part in parts[:last]] if first <= last else []
-        found += [_of_parts(each[:count]) for count in range(first, last + 1)]
-    return found
+        fingerprints += [_of_parts(each[:count]) for count in range(first, last + 1)]
+    return fingerprints
 
 
 def _of_parts(found: Sequence[str]) -> str:

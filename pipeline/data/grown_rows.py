@@ -77,15 +77,21 @@ class Manifest:
         try:
             rows, columns = attributes["shape"]
             parts = tuple((name, count) for name, count in attributes["parts"])
-            found = cls(parts, columns, attributes["dtype"], attributes["chunk_rows"], attributes["sparse"])
+            manifest = cls(parts, columns, attributes["dtype"], attributes["chunk_rows"], attributes["sparse"])
             whole = all(type(number) is int and number >= 0 for number in (rows, columns, *(n for _, n in parts)))
             named = all(is_part(name) for name, _ in parts) and len({name for name, _ in parts}) == len(parts)
-            valid = whole and named and rows == found.rows and columns > 0 and np.dtype(found.dtype).str == found.dtype
-            valid &= type(found.chunk_rows) is int and found.chunk_rows > 0 and type(found.sparse) is bool
+            valid = (
+                whole
+                and named
+                and rows == manifest.rows
+                and columns > 0
+                and np.dtype(manifest.dtype).str == manifest.dtype
+            )
+            valid &= type(manifest.chunk_rows) is int and manifest.chunk_rows > 0 and type(manifest.sparse) is bool
             valid &= attributes["encoding-version"] == _VERSION
         except (KeyError, TypeError, ValueError):
             return None
-        return found if valid else None
+        return manifest if valid else None
 
     @property
     def rows(self) -> int:
@@ -174,10 +180,10 @@ class GrownRows:
         """One part, opened; ValueError where it has another form than the manifest says."""
         if position not in self._opened:
             name, rows = self.manifest.parts[position]
-            found = self._opener(name, self.shape[1])
-            if found.shape != (rows, self.shape[1]) or np.dtype(found.dtype) != self.dtype:
+            array = self._opener(name, self.shape[1])
+            if array.shape != (rows, self.shape[1]) or np.dtype(array.dtype) != self.dtype:
                 raise ValueError("a part of the records is not what their manifest says")
-            self._opened[position] = found
+            self._opened[position] = array
         return self._opened[position]
 
     def first(self, parts: int) -> GrownRows:
@@ -204,12 +210,12 @@ class GrownRows:
         if len(pieces) == 1:
             part, inside = pieces[0]
             return np.asarray(rows_of(part, (inside, columns)))
-        found = np.empty((max(0, stop - start), max(0, last - first)), self.dtype)
+        block = np.empty((max(0, stop - start), max(0, last - first)), self.dtype)
         at = 0
         for part, inside in pieces:
-            found[at : at + inside.stop - inside.start] = rows_of(part, (inside, columns))
+            block[at : at + inside.stop - inside.start] = rows_of(part, (inside, columns))
             at += inside.stop - inside.start
-        return found
+        return block
 
     def _pieces(self, start: int, stop: int) -> Iterator[tuple[PartRows, slice]]:
         """Parts that hold rows ``start <= row < stop``, and which of their own rows these are."""

@@ -67,8 +67,8 @@ def history_of(dataset: Dataset, key: ContentKey, earlier: Sequence[str] = (), o
     StoreError
         They cannot be read.
     """
-    known = [*earlier, *([] if own is None else [own])]
-    return guarded(lambda: _found(dataset, key, known, to_the_end=own is None))
+    digests = [*earlier, *([] if own is None else [own])]
+    return guarded(lambda: _found(dataset, key, digests, to_the_end=own is None))
 
 
 def histories(array: Stored, key: ContentKey, ends: Sequence[int]) -> list[str]:
@@ -79,17 +79,17 @@ def histories(array: Stored, key: ContentKey, ends: Sequence[int]) -> list[str]:
     Exception
         Whatever reading raises.
     """
-    total, found, rows = key.history(np.dtype(array.dtype), array.shape[1]), list[str](), 0
+    total, digests, rows = key.history(np.dtype(array.dtype), array.shape[1]), list[str](), 0
     for block in _blocks(array, array.shape[0]):
         begin = 0
-        while len(found) < len(ends) and ends[len(found)] <= rows + len(block):
-            stop = ends[len(found)] - rows
+        while len(digests) < len(ends) and ends[len(digests)] <= rows + len(block):
+            stop = ends[len(digests)] - rows
             total.update(np.ascontiguousarray(block[begin:stop]).tobytes())
-            found.append(total.hexdigest())
+            digests.append(total.hexdigest())
             begin = stop
         total.update(np.ascontiguousarray(block[begin:]).tobytes())
         rows += len(block)
-    return found
+    return digests
 
 
 def ends_of(array: Stored, key: ContentKey, wanted: Collection[str]) -> dict[str, int]:
@@ -100,16 +100,16 @@ def ends_of(array: Stored, key: ContentKey, wanted: Collection[str]) -> dict[str
     Exception
         Whatever reading raises.
     """
-    total, found, rows = key.history(np.dtype(array.dtype), array.shape[1]), dict[str, int](), 0
+    total, ends, rows = key.history(np.dtype(array.dtype), array.shape[1]), dict[str, int](), 0
     for block in _blocks(array, array.shape[0]):
-        if len(found) == len(wanted):
+        if len(ends) == len(wanted):
             break
         for record in block:
             rows += 1
             total.update(record.data)
             if (digest := total.hexdigest()) in wanted:
-                found[digest] = rows
-    return found
+                ends[digest] = rows
+    return ends
 
 
 def _found(dataset: Dataset, key: ContentKey, wanted: list[str], *, to_the_end: bool) -> History:

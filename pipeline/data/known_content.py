@@ -45,19 +45,19 @@ def known_digests(location: Location, arrays: Mapping[str, ArrayLikeOnDisk]) -> 
         return _digests(arrays)
     state = _state(location)
     with _lock:
-        found = _known.get(state)
-    if found is None:
-        left = _newest(state) + _TICK - time.time_ns()
-        if left >= 0 and sum(size for _, _, _, size, _, _ in state) >= _WORTH_WAITING:
-            time.sleep((min(left, _TICK) + 1) / 1e9)
+        digests = _known.get(state)
+    if digests is None:
+        wait = _newest(state) + _TICK - time.time_ns()
+        if wait >= 0 and sum(size for _, _, _, size, _, _ in state) >= _WORTH_WAITING:
+            time.sleep((min(wait, _TICK) + 1) / 1e9)
         settled = _newest(state) + _TICK < time.time_ns()
-        found = _digests(arrays)
+        digests = _digests(arrays)
         if settled and _state(location) == state:
             with _lock:
                 while len(_known) >= _MOST:
                     _known.pop(next(iter(_known)))
-                _known[state] = found
-    return found
+                _known[state] = digests
+    return digests
 
 
 def _digests(arrays: Mapping[str, ArrayLikeOnDisk]) -> dict[str, str]:
@@ -66,7 +66,7 @@ def _digests(arrays: Mapping[str, ArrayLikeOnDisk]) -> dict[str, str]:
 
 def _state(root: Path) -> _State:
     """Every file below a group but for its own metadata, whose attributes no array has."""
-    found = []
+    files = []
     start = len(os.path.join(root, ""))
     for folder, _, names in os.walk(root):
         for name in names:
@@ -74,8 +74,8 @@ def _state(root: Path) -> _State:
             below = path[start:]
             if below != "zarr.json":
                 of = os.stat(path, follow_symlinks=False)
-                found.append((below, of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns))
-    return tuple(sorted(found))
+                files.append((below, of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns))
+    return tuple(sorted(files))
 
 
 def _newest(state: _State) -> int:

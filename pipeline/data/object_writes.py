@@ -117,13 +117,13 @@ def put_if_still(place: Client, path: str, content: bytes, state: UpdateVersion 
     # S3 and Azure compare the entity tag, and Google Cloud Storage the version, which it calls generation.
     mode: Literal["create"] | UpdateVersion = "create" if state is None else state
     try:
-        made = obstore.put(place, path, content, mode=mode, use_multipart=False, attributes=_attributes(path))
+        response = obstore.put(place, path, content, mode=mode, use_multipart=False, attributes=_attributes(path))
     except Exception as error:
         gone = isinstance(error, FileNotFoundError) and state is not None
         if gone or is_error(error, "PreconditionError", "AlreadyExistsError"):
             return None
         raise
-    return state_of(made)
+    return state_of(response)
 
 
 def _attributes(path: str) -> dict[str, str]:
@@ -147,15 +147,15 @@ def require_same(place: Client, path: str, content: bytes | Path, refused: Store
     StoreUnreachable
         It is not there although it could not be created: another writer is about to.
     """
-    found = looked_up(place, path)
-    if found is None:
+    meta = looked_up(place, path)
+    if meta is None:
         raise StoreUnreachable(
             "An object of the upload is being written by somebody else",
             "Two runs may send the same release, one of them at a time",
             "Run again",
         )
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
-    if found.size != size or digest_of(place, path) != _digest(content):
+    if meta.size != size or digest_of(place, path) != _digest(content):
         raise refused
 
 
@@ -163,10 +163,10 @@ def digest_of(place: Client, path: str) -> str:
     """SHA-256 of an object, which is read a part at a time."""
     import obstore
 
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in obstore.get(place, path):
-        found.update(part)
-    return found.hexdigest()
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _digest(content: bytes | Path) -> str:

@@ -74,14 +74,14 @@ def client(address: str, credentials: Mapping[str, str] | None = None) -> Client
     try:
         from obstore.store import from_url
     except ModuleNotFoundError as missing:
-        refused = MissingExtra.of(missing)
-        if refused is None:
+        missing_extra = MissingExtra.of(missing)
+        if missing_extra is None:
             raise
-        raise refused from None
+        raise missing_extra from None
     settings: Any = _settings(address, credentials)
     try:
         # Where only the address is given, whatever else is needed comes from the environment, here and in each worker.
-        built: Client = from_url(
+        store: Client = from_url(
             address,
             config=settings,
             retry_config={
@@ -100,8 +100,8 @@ def client(address: str, credentials: Mapping[str, str] | None = None) -> Client
             "Check those in the environment, and in the file of credentials where a config refers to one",
         )
     else:
-        if type(built).__name__ != "HTTPStore":
-            return built
+        if type(store).__name__ != "HTTPStore":
+            return store
         failure = StoreError(
             f"{address[:200]} is an address of a web server",
             "An object store lists what it holds; a web server does not. It is written s3://bucket/folder, gs://..., "
@@ -225,7 +225,7 @@ class Objects:
     @property
     def sizes(self) -> dict[str, int]:
         """Bytes of each object, by its name."""
-        return {name: found.size for name, found in self._found.items()}
+        return {name: meta.size for name, meta in self._found.items()}
 
     def size(self, name: str) -> int | None:
         """Bytes of an object, or None where there is none."""
@@ -237,8 +237,8 @@ class Objects:
 
     def read(self, name: str, start: int, length: int) -> bytes:
         """Bytes of an object from ``start`` on, at most ``length``."""
-        found = self._found[name]
-        return bytes(read_range(self._place, found, start, min(start + length, found.size)))
+        meta = self._found[name]
+        return bytes(read_range(self._place, meta, start, min(start + length, meta.size)))
 
 
 def opened(place: Client, found: Found) -> io.BufferedReader:
@@ -285,9 +285,9 @@ def names_in(place: Client, folder: str) -> tuple[list[str], list[str]]:
     """Names of the objects directly in a folder, and of the folders in it, in order."""
     import obstore
 
-    found = obstore.list_with_delimiter(place, folder or None)
-    objects = sorted(str(each["path"]).rpartition("/")[2] for each in found["objects"])
-    return objects, sorted(str(each).rstrip("/").rpartition("/")[2] for each in found["common_prefixes"])
+    listing = obstore.list_with_delimiter(place, folder or None)
+    objects = sorted(str(each["path"]).rpartition("/")[2] for each in listing["objects"])
+    return objects, sorted(str(each).rstrip("/").rpartition("/")[2] for each in listing["common_prefixes"])
 
 
 def names_at(address: str) -> list[str]:
@@ -307,8 +307,8 @@ def _names(address: str, ask: Callable[[Client], list[str]]) -> list[str]:
 
 def is_error(error: BaseException, *kinds: str) -> bool:
     """Whether an error is one of the library's, which is loaded where there is one."""
-    known = sys.modules.get("obstore.exceptions")
-    return known is not None and isinstance(error, tuple(getattr(known, kind) for kind in kinds))
+    exceptions = sys.modules.get("obstore.exceptions")
+    return exceptions is not None and isinstance(error, tuple(getattr(exceptions, kind) for kind in kinds))
 
 
 def is_denied(error: BaseException) -> bool:

@@ -76,8 +76,8 @@ def rows_of(array: Any, key: Any, room: RowMemory | None = None) -> Any:
     room
         Memory to read into, of which the caller keeps nothing; None gives what is read memory of its own.
     """
-    found = _plain(array, key, room or RowMemory())
-    return array[key] if found is None else found
+    rows = _plain(array, key, room or RowMemory())
+    return array[key] if rows is None else rows
 
 
 def _plain(array: Any, key: Any, room: RowMemory) -> NDArray[Any] | None:
@@ -91,19 +91,19 @@ def _plain(array: Any, key: Any, room: RowMemory) -> NDArray[Any] | None:
     if step != 1 or columns.indices(array.shape[1]) != (0, array.shape[1], 1):
         return None
     dtype, (height, width) = np.dtype(array.dtype), array.chunks
-    found, aside = room.next((max(0, stop - start), array.shape[1]), dtype), room.aside((height, width), dtype)
+    block, aside = room.next((max(0, stop - start), array.shape[1]), dtype), room.aside((height, width), dtype)
     for number in range(start // height, -(-stop // height)):
         first, low, high = number * height, max(start, number * height), min(stop, (number + 1) * height)
         for across in range(-(-array.shape[1] // width)):
-            wanted = found[low - start : high - start, across * width : (across + 1) * width]
-            straight = wanted.shape == (height, width) and wanted.flags.c_contiguous
+            target = block[low - start : high - start, across * width : (across + 1) * width]
+            straight = target.shape == (height, width) and target.flags.c_contiguous
             # Chunks at the edges are stored whole, with rows and columns that the array does not have.
-            whole = wanted if straight else aside
+            whole = target if straight else aside
             if not _filled(whole, array, folder(array) / array.metadata.encode_chunk_key((number, across))):
                 return None
             if not straight:
-                wanted[...] = whole[low - first : high - first, : wanted.shape[1]]
-    return found
+                target[...] = whole[low - first : high - first, : target.shape[1]]
+    return block
 
 
 def pieces_of(array: Any, room: RowMemory) -> Iterator[NDArray[Any]] | None:
@@ -137,26 +137,26 @@ def pieces_of(array: Any, room: RowMemory) -> Iterator[NDArray[Any]] | None:
 def _pieces_of_chunks(array: Any, number: int, step: int, room: RowMemory) -> Iterator[NDArray[Any]]:
     """Rows of one row of chunks, ``step`` at a time; each file is read once, and its checksum goes along."""
     dtype, (height, width), columns = np.dtype(array.dtype), array.chunks, array.shape[1]
-    left, across = array.shape[0] - number * height, range(-(-columns // width))
+    remaining, across = array.shape[0] - number * height, range(-(-columns // width))
     names = [folder(array) / array.metadata.encode_chunk_key((number, each)) for each in across]
     with ExitStack() as opened:
         try:
             files = [opened.enter_context(_opened(array, name)) for name in names]
             checksums = [0] * len(files)
             for start in range(0, height, step):
-                rows, there = min(step, height - start), max(0, min(step, height - start, left - start))
+                rows, there = min(step, height - start), max(0, min(step, height - start, remaining - start))
                 # Chunks at the edges are stored whole, with rows and columns that the array does not have.
                 piece = room.next((there, columns), dtype) if there else np.empty((0, columns), dtype)
                 for each in across:
-                    wanted = piece[:, each * width : (each + 1) * width]
-                    straight = wanted.shape == (rows, width) and wanted.flags.c_contiguous
-                    part = wanted if straight else room.aside((rows, width), dtype)
+                    target = piece[:, each * width : (each + 1) * width]
+                    straight = target.shape == (rows, width) and target.flags.c_contiguous
+                    part = target if straight else room.aside((rows, width), dtype)
                     content = part.reshape(-1).view(np.uint8)
                     if files[each].readinto(content.data) != content.size:
                         raise NotAsWritten
                     checksums[each] = google_crc32c.extend(checksums[each], content)
                     if not straight:
-                        wanted[...] = part[:there, : wanted.shape[1]]
+                        target[...] = part[:there, : target.shape[1]]
                 if there:
                     yield piece
             ends = [file.read(_CHECKSUM_BYTES + 1) for file in files]
@@ -247,7 +247,7 @@ def _small(array: Any) -> NDArray[Any] | None:
     packed = _packed(array)
     if packed is None or math.prod(array.shape) * np.dtype(array.dtype).itemsize > PIECE_BYTES:
         return None
-    found = np.empty(array.shape, array.dtype)
+    values = np.empty(array.shape, array.dtype)
     axes = tuple(zip(array.shape, array.chunks, strict=True))
     for position in itertools.product(*(range(-(-length // side)) for length, side in axes)):
         place = tuple(slice(at * side, at * side + side) for at, (_, side) in zip(position, axes, strict=True))
@@ -255,8 +255,8 @@ def _small(array: Any) -> NDArray[Any] | None:
         if chunk is None:
             return None
         # Chunks at the edges are stored whole, with entries that the array does not have.
-        found[place] = chunk[tuple(slice(length - part.start) for (length, _), part in zip(axes, place, strict=True))]
-    return found
+        values[place] = chunk[tuple(slice(length - part.start) for (length, _), part in zip(axes, place, strict=True))]
+    return values
 
 
 def _is_plain(array: Any) -> bool:
@@ -280,8 +280,8 @@ def _as_in_memory(array: zarr.Array[Any], wanted: tuple[str, ...]) -> bool:
 def _opened(array: Any, name: Path) -> FileIO:
     """A file of an array; of a release only a regular one."""
     opened = getattr(array.store_path.store, "opened", None)
-    found: FileIO = (opened or partial(open, mode="rb", buffering=0))(name)
-    return found
+    file: FileIO = (opened or partial(open, mode="rb", buffering=0))(name)
+    return file
 
 
 def _filled(chunk: NDArray[Any], array: Any, name: Path) -> bool:

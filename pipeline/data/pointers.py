@@ -112,21 +112,21 @@ def withdrawal_of(location: Location) -> Withdrawal | None:
         pointer = _beside(location, f"{name[:10]}.json")
     else:
         return None
-    found = stated(pointer)
-    notice = None if found is None else found.get("withdrawn")
-    if found is None or notice is None:
+    content = stated(pointer)
+    notice = None if content is None else content.get("withdrawn")
+    if content is None or notice is None:
         return None
     of = notice if isinstance(notice, dict) else {}
     day, reason = (printable(str(of.get(key, "not stated")), kept="") for key in ("date", "reason"))
-    return Withdrawal(printable(str(found.get("release_id", name)), kept=""), day, reason)
+    return Withdrawal(printable(str(content.get("release_id", name)), kept=""), day, reason)
 
 
 def read_json(location: Location) -> dict[str, Any]:
     """Read a pointer; StoreError where it is unreadable."""
-    found = stated(location)
-    if found is None:
+    content = stated(location)
+    if content is None:
         raise damaged(location, "is missing or unreadable")
-    return found
+    return content
 
 
 def stated(location: Location) -> dict[str, Any] | None:
@@ -151,10 +151,10 @@ def _content(location: Location) -> bytes | None:
         return read_regular(location, MOST_METADATA)
     folder, _, name = location.rpartition("/")
     place = objects.client(folder)
-    found = guard(
+    content_and_state = guard(
         lambda: objects.content_of(place, name, MOST_METADATA), lambda error: objects.unreachable(name, error)
     )
-    return None if found is None else found[0]
+    return None if content_and_state is None else content_and_state[0]
 
 
 def require_there(location: Location, named: str) -> None:
@@ -257,10 +257,10 @@ def _out_of_place(location: Location, own: str) -> OutOfPlace:
 
 
 def _refuse_withdrawn(location: Location) -> None:
-    found = withdrawal_of(location)
-    if found is not None:
+    withdrawal = withdrawal_of(location)
+    if withdrawal is not None:
         raise StoreError(
-            found.words, "A release that was withdrawn is not to be used", "Use a release of another date or name"
+            withdrawal.words, "A release that was withdrawn is not to be used", "Use a release of another date or name"
         )
 
 

@@ -66,15 +66,15 @@ def write_records(source: Path, store: Path) -> bool:
     if store.exists():
         return False
     records = _bundled(source)
-    held: staging.Held | None = None
+    scratch: staging.Held | None = None
     try:
         store.parent.mkdir(parents=True, exist_ok=True, mode=0o755)  # the ledger's folder: nobody else may write there
         staging.sweep(store.parent)
-        held = staging.Held(store.parent, _ATTEMPT)
-        write_array(create_group(held.path, {}), "records", records, ("record", "feature"))
-        durable.sync_tree(held.path)
-        open_as(held.path, store.parent)
-        held.path.rename(store)
+        scratch = staging.Held(store.parent, _ATTEMPT)
+        write_array(create_group(scratch.path, {}), "records", records, ("record", "feature"))
+        durable.sync_tree(scratch.path)
+        open_as(scratch.path, store.parent)
+        scratch.path.rename(store)
         durable.sync(store.parent)
     except OSError as error:
         if (store / "records").is_dir():
@@ -83,8 +83,8 @@ def write_records(source: Path, store: Path) -> bool:
     else:
         return True
     finally:
-        if held is not None:
-            held.discard()
+        if scratch is not None:
+            scratch.discard()
     raise failure
 
 

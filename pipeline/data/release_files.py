@@ -61,7 +61,7 @@ class ReleaseFiles(LocalStore):
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:
         """Contents of files; raises as :meth:`get`."""
-        return [await self.get(key, prototype, wanted) for key, wanted in key_ranges]
+        return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
     def content_of(self, key: str) -> bytes:
         """Content of a file, checked; raises OSError or ValueError."""
@@ -84,10 +84,10 @@ class SentRelease(AnsweringStore):
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Content of an object, checked; parameters and errors as for :meth:`ReleaseFiles.get`."""
-        found, form = await super().get(key, prototype, byte_range), _form_of(key, self.forms)
-        if found is not None and form is not None:
-            form.check(found.to_bytes())
-        return found
+        buffer, form = await super().get(key, prototype, byte_range), _form_of(key, self.forms)
+        if buffer is not None and form is not None:
+            form.check(buffer.to_bytes())
+        return buffer
 
 
 def opened_release(location: Location) -> tuple[Members, dict[str, Any]]:

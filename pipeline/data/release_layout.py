@@ -97,11 +97,11 @@ def attributes_of(files: Mapping[str, int], read: Callable[[str], bytes]) -> dic
     read
         Content of one of them.
     """
-    said = _said(METADATA, files, read)
-    nothing = {"consolidated_metadata"} if said.get("consolidated_metadata", 0) is None else set()
-    if said.keys() != _GROUP_KEYS | nothing or (said["zarr_format"], said["node_type"]) != (3, "group"):
+    metadata = _said(METADATA, files, read)
+    nothing = {"consolidated_metadata"} if metadata.get("consolidated_metadata", 0) is None else set()
+    if metadata.keys() != _GROUP_KEYS | nothing or (metadata["zarr_format"], metadata["node_type"]) != (3, "group"):
         raise NoLayout("its metadata are not those of a group of arrays, each described beside its chunks")
-    return _table(said["attributes"])
+    return _table(metadata["attributes"])
 
 
 def chunk_forms(files: Mapping[str, int], read: Callable[[str], bytes]) -> dict[str, ChunkForm]:

@@ -90,7 +90,7 @@ def read_release(path: Location) -> ReleaseInMemory:
     labelled = {name: Labelled.of(members[name], values) for name, values in arrays.items()}
     _check(partial(content_digest, labelled), attributes, target)
     _require_named(path, target, pointer, attributes)
-    arrays |= {name: found[...] for name, found in derived(arrays, attributes).items()}
+    arrays |= {name: array[...] for name, array in derived(arrays, attributes).items()}
     return ReleaseInMemory(target, arrays, _dimensions(members, attributes), attributes)
 
 
@@ -116,8 +116,8 @@ def _require_named(
 
 
 def _dimensions(members: dict[str, zarr.Array[Any]], attributes: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    found = {name: tuple(getattr(array.metadata, "dimension_names", ()) or ()) for name, array in members.items()}
-    return found | {name: found[str(attributes["matrix"])] for name in derived(members, attributes)}
+    dimensions = {name: tuple(getattr(array.metadata, "dimension_names", ()) or ()) for name, array in members.items()}
+    return dimensions | {name: dimensions[str(attributes["matrix"])] for name in derived(members, attributes)}
 
 
 def verified_attributes(path: Path) -> dict[str, Any]:
@@ -209,23 +209,23 @@ def known_result(release: Path, digest: str) -> zarr.Array[Any]:
     StoreError
         It is missing, damaged, or another one than has this digest.
     """
-    found, has = _kept(release)
+    running_total, has = _kept(release)
     if has != digest:
         raise damaged(release, f"holds another {RUNNING_TOTAL} than the ledger knows")
-    return found
+    return running_total
 
 
 def _kept(release: Path) -> tuple[zarr.Array[Any], str]:
     try:
-        found = _running_total(release)
-        return found, array_digest(RUNNING_TOTAL, Labelled.of(found))
+        running_total = _running_total(release)
+        return running_total, array_digest(RUNNING_TOTAL, Labelled.of(running_total))
     except Exception:  # noqa: BLE001 - a reader of foreign files may raise anything
         failure = damaged(release, f"has no readable {RUNNING_TOTAL}")
     raise failure
 
 
 def _running_total(release: Path) -> zarr.Array[Any]:
-    found = zarr.open_group(release, mode="r", zarr_format=3, use_consolidated=False)[RUNNING_TOTAL]
-    if not isinstance(found, zarr.Array):
+    member = zarr.open_group(release, mode="r", zarr_format=3, use_consolidated=False)[RUNNING_TOTAL]
+    if not isinstance(member, zarr.Array):
         raise TypeError(RUNNING_TOTAL)
-    return found
+    return member

@@ -72,14 +72,14 @@ def signer_of(attributes: Mapping[str, Any]) -> Ed25519PublicKey | None:
 
     Raises ValueError where the signature does not fit what the release states.
     """
-    stated = attributes.get(ATTRIBUTE)
-    if stated is None:
+    signature = attributes.get(ATTRIBUTE)
+    if signature is None:
         return None
     try:
-        if stated["algorithm"] != _ALGORITHM:
+        if signature["algorithm"] != _ALGORITHM:
             raise ValueError("the signature is of another kind than Ed25519")
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(stated["public_key"]))
-        key.verify(bytes.fromhex(stated["signature"]), _message(attributes))
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"]))
+        key.verify(bytes.fromhex(signature["signature"]), _message(attributes))
     except (InvalidSignature, KeyError, TypeError, ValueError):
         failure = ValueError("the signature does not fit what the release states")
     else:
@@ -93,5 +93,5 @@ def fingerprint(key: Ed25519PublicKey) -> str:
 
 
 def _message(attributes: Mapping[str, Any]) -> bytes:
-    stated = {name: value for name, value in attributes.items() if name != ATTRIBUTE}
-    return canonical_json({"what": "blockveil release", "stated": stated})
+    content = {name: value for name, value in attributes.items() if name != ATTRIBUTE}
+    return canonical_json({"what": "blockveil release", "stated": content})

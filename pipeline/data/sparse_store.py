@@ -110,7 +110,7 @@ def open_form(location: Location, member: str, name: str) -> Form:
 def parts_of(array: Stored) -> list[zarr.Array[Any]]:
     """Arrays that records are stored in."""
     if isinstance(array, GrownRows):
-        return [found for part in array.parts for found in parts_of(cast("zarr.Array[Any] | StoredRows", part))]
+        return [member for part in array.parts for member in parts_of(cast("zarr.Array[Any] | StoredRows", part))]
     return [array.parts[name] for name in PARTS] if isinstance(array, StoredRows) else [array]
 
 
@@ -125,37 +125,37 @@ def open_part(location: Location, member: str, sparse: bool, name: str, columns:
 def _grown(location: Location, member: str, attributes: dict[str, Any], name: str) -> GrownRows:
     manifest = _manifest(attributes, name)
     kind = GrownEntries if manifest.sparse else GrownRows
-    found = kind(manifest, partial(open_part, location, member, manifest.sparse), attributes)
+    records = kind(manifest, partial(open_part, location, member, manifest.sparse), attributes)
 
     def check() -> None:
-        for array in parts_of(found):  # each is there, and is what the manifest says
+        for array in parts_of(records):  # each is there, and is what the manifest says
             require_plain(array, name)
 
     guard(check, lambda error: unreadable(name, error))
-    return found
+    return records
 
 
 def _manifest(attributes: dict[str, Any], name: str) -> Manifest:
-    found = Manifest.read(attributes)
-    if found is None:
+    manifest = Manifest.read(attributes)
+    if manifest is None:
         raise DataError(
             f"{name} holds records in parts, and the list of the parts is damaged",
             "The list gives each part and how many records it has",
             "Restore the store from a backup, or ingest the records again",
         )
-    return found
+    return manifest
 
 
 def _attributes(group: zarr.Group, member: str) -> dict[str, Any]:
     """Attributes of a group that encodes records."""
-    found = dict(group.attrs)
-    if found["encoding-type"] not in (ENCODING["encoding-type"], PARTED):
+    attributes = dict(group.attrs)
+    if attributes["encoding-type"] not in (ENCODING["encoding-type"], PARTED):
         raise StoreError(
             f'"{member}" is an encoded group and holds no compressed sparse rows',
             f'Sparse records are a group with encoding-type = "csr_matrix", records that grow one with "{PARTED}"',
             "Correct data.array, or write the records by rows",
         )
-    return found
+    return attributes
 
 
 def _fits(parts: dict[str, zarr.Array[Any]], attributes: dict[str, Any]) -> bool:

@@ -54,18 +54,18 @@ def open_node(location: Location, member: str, name: str, key: str = "data.array
 
     def opened() -> tuple[Node | None, Node | None, bool]:
         nodes = _nodes(location, ("", member))
-        found = whole = next(nodes)
+        node = whole = next(nodes)
         if isinstance(whole, zarr.Group):
-            found = next(nodes)
-        encodes = not isinstance(found, zarr.Group) or "encoding-type" in found.attrs
-        return whole, found if encodes else None, isinstance(location, Path) and location.exists()
+            node = next(nodes)
+        encodes = not isinstance(node, zarr.Group) or "encoding-type" in node.attrs
+        return whole, node if encodes else None, isinstance(location, Path) and location.exists()
 
-    whole, found, there = guard(opened, lambda error: unreadable(name, error))
-    if found is None:
+    whole, node, there = guard(opened, lambda error: unreadable(name, error))
+    if node is None:
         raise _no_store(name, there) if whole is None else _no_array(name, member, key)
-    if isinstance(found, zarr.Array):
-        require_plain(found, name)
-    return found
+    if isinstance(node, zarr.Array):
+        require_plain(node, name)
+    return node
 
 
 def open_stored(location: Location, member: str, name: str, key: str = "data.array") -> zarr.Array[Any]:
@@ -73,9 +73,9 @@ def open_stored(location: Location, member: str, name: str, key: str = "data.arr
 
     Raises StoreError where there is no readable Zarr array.
     """
-    found = open_node(location, member, name, key)
-    if isinstance(found, zarr.Array):
-        return found
+    node = open_node(location, member, name, key)
+    if isinstance(node, zarr.Array):
+        return node
     raise _no_array(name, member, key)
 
 
@@ -137,10 +137,10 @@ def metadata_of(array: zarr.Array[Any], files: objects.Objects | None) -> dict[s
     else:
         name = "zarr.json" if files.size("zarr.json") is not None else ".zarray"
         content = files.read(name, 0, files.size(name) or 0)
-    found = json.loads(content)
-    if not isinstance(found, dict):
+    metadata = json.loads(content)
+    if not isinstance(metadata, dict):
         raise ValueError("the metadata of the array are not a table")
-    return found
+    return metadata
 
 
 def unreadable(name: str, error: Exception) -> StoreError:

@@ -165,10 +165,10 @@ def _stored_type(dtype: np.dtype[Any]) -> Any:
 
 def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Chunks of up to ``CHUNK_SIDE`` a side and ``CHUNK_SIDE**2`` entries, whole along the last axes first."""
-    sides, left = list[int](), CHUNK_SIDE**2
+    sides, entries = list[int](), CHUNK_SIDE**2
     for length in reversed(shape):
-        sides.append(min(max(length, 1), CHUNK_SIDE, left))
-        left = max(1, left // sides[-1])
+        sides.append(min(max(length, 1), CHUNK_SIDE, entries))
+        entries = max(1, entries // sides[-1])
     return tuple(reversed(sides))
 
 
