@@ -91,9 +91,9 @@ def error_lines(release: Path) -> list[tuple[str, str]]:
 
     Raises StoreError where there is no report, and the release is damaged.
     """
-    written = release.with_suffix(".report.json")
+    file = release.with_suffix(".report.json")
     try:
-        stored = json.loads(written.read_bytes())
+        stored = json.loads(file.read_bytes())
         if stored["folder"] == release.name:  # which has the digest of its content
             return [(str(what), str(text)) for what, text in stored["in_words"]]
     except (OSError, ValueError, TypeError, KeyError):
@@ -147,16 +147,16 @@ def write_report(release: Location, balance: Balance = UNKNOWN, output: Path | N
 
 
 def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Report:
-    found, budget = facts.Facts(opened, balance.together), balance.rows
+    release_facts, budget = facts.Facts(opened, balance.together), balance.rows
     path = output or report_path(opened.path)
     data = path.with_suffix(".json" if output else ".report.json")
     _check_places(path, data)
-    sections = page.page_sections(found, budget, opened.name, balance.spent)
-    content = text_of(machine_readable.content(found, budget, opened.name, sections))
-    lines = [*facts.error_lines(found), *facts.spectrum_lines(found)]
-    summary = markdown.summary(found, [*lines, *budget], str(opened.path), str(path))
-    text, model = markup.document(sections), training_curve.trained(found)
-    report = Report(path, data, sections, lines, summary, model, found.drift)
+    sections = page.page_sections(release_facts, budget, opened.name, balance.spent)
+    content = text_of(machine_readable.content(release_facts, budget, opened.name, sections))
+    lines = [*facts.error_lines(release_facts), *facts.spectrum_lines(release_facts)]
+    summary = markdown.summary(release_facts, [*lines, *budget], str(opened.path), str(path))
+    text, model = markup.document(sections), training_curve.trained(release_facts)
+    report = Report(path, data, sections, lines, summary, model, release_facts.drift)
     save(data, content)
     save(path, text)
     return report
@@ -199,13 +199,13 @@ def write_comparison(release: Location, earlier: Location, output: Path | None =
     """
     opened, before = open_release(release), open_release(earlier)
     with stating(opened.path):
-        found = compare(opened, before)
+        comparison = compare(opened, before)
     path = output or _beside(opened.path).with_name(f"{_stem(opened)}.against-{_stem(before)}.html")
     data = path.with_suffix(".json")
     _check_places(path, data)
-    save(path, markup.document(comparison_page.page_sections(found)))
-    save(data, text_of(comparison_page.content(found)))
-    return found, path, data
+    save(path, markup.document(comparison_page.page_sections(comparison)))
+    save(data, text_of(comparison_page.content(comparison)))
+    return comparison, path, data
 
 
 def _stem(opened: OpenRelease) -> str:

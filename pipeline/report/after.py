@@ -72,14 +72,14 @@ def explanation(error: Error) -> str:
 
 def subspaces(error: Error) -> list[dict[str, str]]:
     """Squared sine distance of leading subspaces from the truth's, of at most their dimension."""
-    found = error.get("subspace", {"leading": []})
+    subspace = error.get("subspace", {"leading": []})
     return [
         {
             "leading directions": str(row["dimensions"]),
-            f"at most, 95 of 100 releases ({found['bound_by']})": number(row["squared_sine_bound"]),
+            f"at most, 95 of 100 releases ({subspace['bound_by']})": number(row["squared_sine_bound"]),
             "expected, simulated": number(row["squared_sine_simulated"]),
         }
-        for row in found["leading"]
+        for row in subspace["leading"]
     ]
 
 

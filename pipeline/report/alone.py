@@ -112,14 +112,14 @@ class NoiseAlone:
     def moved_origin(self) -> Array:
         """How far the origin is from the declared one, raw units, shape (d,)."""
         attributes = self.matrix.attributes
-        found: Array = np.asarray(attributes["origin"], np.float64) - declared_origin(attributes)
-        return found
+        shift: Array = np.asarray(attributes["origin"], np.float64) - declared_origin(attributes)
+        return shift
 
     def _ratios_with(self, deviation: Array) -> RatioErrors | None:
         if not self._has_means:
             return None
-        found = self.matrix.vectors()
-        mean, count = found["mean"][0], tuple(float(part) for part in found["count"])
+        vectors = self.matrix.vectors()
+        mean, count = vectors["mean"][0], tuple(float(part) for part in vectors["count"])
         joined = bool(self._mechanism.get("diagonal", {}).get("times", 0))
         shift = mean - self.matrix.attributes["origin"]
         return RatioErrors.of(shift, deviation, (count[0], count[1]), self.band, joined)
@@ -142,19 +142,19 @@ class NoiseAlone:
         if self._of_noise is not None:
             places = np.mgrid[row : row + signal.shape[0], column : column + signal.shape[1]]
             return np.abs(signal) > self.reach(places[0], places[1], signal, deviation)
-        found = np.abs(signal) > self.band * deviation
-        if self.ratio is not None and found.any():
-            i, j = np.nonzero(found)  # the error of a ratio is never less than the band
-            found[i, j] = np.abs(signal[i, j]) > self.reach(row + i, column + j, signal[i, j], deviation[i, j])
-        return found
+        mask = np.abs(signal) > self.band * deviation
+        if self.ratio is not None and mask.any():
+            i, j = np.nonzero(mask)  # the error of a ratio is never less than the band
+            mask[i, j] = np.abs(signal[i, j]) > self.reach(row + i, column + j, signal[i, j], deviation[i, j])
+        return mask
 
     def reach(self, rows: NDArray[np.intp], columns: NDArray[np.intp], signal: Array, deviation: Array) -> Array:
         """How far from zero noise alone takes entries at some places, in the unit of the answer."""
         # Of what is zero shortening takes nothing: that it is zero is judged by less than its error.
         beside = deviation if self._of_noise is None else self._of_noise.at(rows, columns, signal, deviation)[1]
         linear, rest = self.parts(rows, columns, signal, beside)
-        found: Array = self.band * linear + rest
-        return found
+        reach: Array = self.band * linear + rest
+        return reach
 
     @property
     def own_noise(self) -> Array:
@@ -206,5 +206,5 @@ def laplace_rate(mechanism: dict[str, Any]) -> Fraction | None:
     Sums of such noise keep the bound of sums of Laplace noise (:mod:`.bands`).
     """
     last = mechanism.get("steps", [{}])[-1].get("noise", "")
-    found = _RATE.search(str(mechanism.get("grid", last)))
-    return None if found is None else Fraction(int(found[1]), int(found[2]))
+    match = _RATE.search(str(mechanism.get("grid", last)))
+    return None if match is None else Fraction(int(match[1]), int(match[2]))

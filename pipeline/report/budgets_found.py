@@ -78,8 +78,8 @@ def _look(account: str, url: str, configs: list[LoadedConfig], today: date) -> F
     # How often a release still fits is stated with each release below.
     rows = [row for row in balance.rows if row[0] != "Nights left"]
     ahead = [(_owner(plan), _ahead(plan, status, history, today)) for plan in plans]
-    shown = Balance(rows, balance.together, balance.spent)
-    return FoundBudget(account, shown, "", ahead, paid_nights(history, status, plans))
+    account_balance = Balance(rows, balance.together, balance.spent)
+    return FoundBudget(account, account_balance, "", ahead, paid_nights(history, status, plans))
 
 
 def _plan(loaded: LoadedConfig, today: date) -> Plan | None:
@@ -97,11 +97,11 @@ def _ahead(plan: Plan, status: BudgetStatus, history: list[Entry], today: date) 
     if plan.series is not None:
         return "One charge pays for all of its nights."
     if plan.new_part is not None:
-        left = status.nights_left(plan.charge, plan.new_part)
-        return f"{left} more of each part of the records that has none yet"
-    found = forecast(status, history, [plan], today, None)
-    until = "" if found.lasts_until is None else f", {found.often} until {found.lasts_until}"
-    return f"{found.nights_left} more like this{until}"
+        count = status.nights_left(plan.charge, plan.new_part)
+        return f"{count} more of each part of the records that has none yet"
+    outlook = forecast(status, history, [plan], today, None)
+    until = "" if outlook.lasts_until is None else f", {outlook.often} until {outlook.lasts_until}"
+    return f"{outlook.nights_left} more like this{until}"
 
 
 def paid_nights(history: Sequence[Entry], status: BudgetStatus, plans: Sequence[Plan]) -> Paid:
@@ -118,14 +118,14 @@ def paid_nights(history: Sequence[Entry], status: BudgetStatus, plans: Sequence[
     """
     contents = {each.charge_id: str(each.payload["output_digest"]) for each in history if each.kind == State.RELEASED}
     charges = {each.sequence: each.charge_id for each in history}
-    left = {_owner(plan): _left(status, plan) for plan in plans}
-    others, found = budget_lines(status), {}
+    balances = {_owner(plan): _left(status, plan) for plan in plans}
+    others, nights = budget_lines(status), {}
     for line in statement(history):
         content = contents.get(charges[line.sequence])
         if line.kind == State.RESERVED and line.release_id is not None and content is not None:
-            rows = left.get(line.release_id.rpartition("/")[0], others)
-            found[line.release_id, content] = [("Charged", _charged(line)), *rows]
-    return found
+            rows = balances.get(line.release_id.rpartition("/")[0], others)
+            nights[line.release_id, content] = [("Charged", _charged(line)), *rows]
+    return nights
 
 
 def _left(status: BudgetStatus, plan: Plan) -> list[tuple[str, str]]:

@@ -23,12 +23,12 @@ _MOST = 120
 def points(entries: Sequence[Entry], cap: Cap) -> list[tuple[str, float]]:
     """Night of each of the last entries that move the budget, and share of it that all charges up to this one take."""
     tally = Tally()
-    found: list[tuple[str, Ticks]] = []
+    totals: list[tuple[str, Ticks]] = []
     for entry in counted(entries):
         if entry.ticks != NOTHING:
             tally.add(entry.ticks, entry.of_part)
-            found.append((str(entry.release_id).rpartition("/")[2], tally.total.ticks))
-    return [(day, cap.used(total)) for day, total in found[-_MOST:]]
+            totals.append((str(entry.release_id).rpartition("/")[2], tally.total.ticks))
+    return [(day, cap.used(total)) for day, total in totals[-_MOST:]]
 
 
 def picture(entries: Sequence[Entry], budget: BudgetStatus) -> Picture:

@@ -54,8 +54,8 @@ class CellSums:
     def part(self, tile: EntriesTile, values: Array) -> Array:
         """Sums of the cells that a tile meets."""
         (_, in_rows), (_, in_columns) = self._cut(0, tile.rows), self._cut(1, tile.columns)
-        found: Array = np.add.reduceat(np.add.reduceat(values, in_rows, axis=0), in_columns, axis=1)
-        return found
+        sums: Array = np.add.reduceat(np.add.reduceat(values, in_rows, axis=0), in_columns, axis=1)
+        return sums
 
     def take(self, tile: EntriesTile, part: Array) -> None:
         """Add what :meth:`part` gave for a tile, and its mirror image where it stands for that too."""
@@ -134,8 +134,8 @@ class CellNoise:
     def reach(self, sums: Array) -> Array:
         """What noise alone makes of each cell's sum, all at once, shape (a, b)."""
         linear, rest = self.parts(sums)
-        found: Array = self._alone.band_of_sums * linear + rest
-        return found
+        reach: Array = self._alone.band_of_sums * linear + rest
+        return reach
 
     def parts(self, sums: Array) -> tuple[Array, Array]:
         """Standard deviation of the linear noise of each cell's sum, and a bound of what is not linear."""

@@ -43,12 +43,12 @@ def of_release(release: Certified, account: Account | None, proof: Proof | None)
     proof
         Place of its entry in the ledger, likewise.
     """
-    paid = None if account is None else account.check(release)
-    stated = release.attributes
-    guarantee = stated["guarantee"]
+    charge = None if account is None else account.check(release)
+    attributes = release.attributes
+    guarantee = attributes["guarantee"]
     heading = ReportSection(
         title="Certificate of a differentially private release",
-        sentences=[f"{release.release_id}. {stated['title']}"],
+        sentences=[f"{release.release_id}. {attributes['title']}"],
         look="under",
         source="release_id, title",
     )
@@ -68,13 +68,13 @@ def of_release(release: Certified, account: Account | None, proof: Proof | None)
         ReportSection(
             title="Whom does it protect, and within which bounds?",
             lines=_unit(guarantee),
-            within=_bounds(stated["query"]),
+            within=_bounds(attributes["query"]),
             source="guarantee, query",
         ),
-        _agreed(account, paid),
+        _agreed(account, charge),
         ReportSection(
             title="What is it?",
-            lines=_identity(stated),
+            lines=_identity(attributes),
             source="output_digest, plan_digest, mechanism.mechanism, ledger, software",
         ),
         ReportSection(
@@ -163,10 +163,10 @@ def _unit(guarantee: Mapping[str, Any]) -> Rows:
 def _bounds(query: Mapping[str, Any]) -> list[ReportSection]:
     """What was asked, and the bounds within which each record counts."""
     ranges = list(_ranges(query))
-    shown = [{"feature": name, "least": least, "largest": most} for name, least, most in ranges[:LONGEST]]
+    features = [{"feature": name, "least": least, "largest": most} for name, least, most in ranges[:LONGEST]]
     more = len(ranges) - LONGEST
     return [
-        ReportSection(lines=[*_plain(query), *source_rows(dict(query))], table=shown),
+        ReportSection(lines=[*_plain(query), *source_rows(dict(query))], table=features),
         ReportSection(sentences=[f"The release states the bounds of {more:,} more."] if more > 0 else []),
     ]
 

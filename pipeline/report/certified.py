@@ -121,18 +121,18 @@ class Account:
         StoreError
             It was withdrawn.
         """
-        paid, named = self.paid.get(release.release_id), release.attributes["ledger"]
-        if paid is None or paid.entry != (named["sequence"], named["row_hash"]):
+        charge, named = self.paid.get(release.release_id), release.attributes["ledger"]
+        if charge is None or charge.entry != (named["sequence"], named["row_hash"]):
             raise _unlike(release, "the entry that it names is not the one that the ledger has for it")
-        if paid.withdrawn is not None:
+        if charge.withdrawn is not None:
             raise StoreError(
-                f"{release.release_id} was withdrawn {paid.withdrawn}",
+                f"{release.release_id} was withdrawn {charge.withdrawn}",
                 "A release that was withdrawn is not certified",
                 "Tell whoever has this copy that it was withdrawn",
             )
-        if paid.digest != release.attributes["output_digest"]:
+        if charge.digest != release.attributes["output_digest"]:
             raise _unlike(release, "the ledger sealed it with other values")
-        return paid
+        return charge
 
 
 def _unlike(release: Certified, how: str) -> LedgerError:
@@ -159,18 +159,18 @@ def _paid(entries: Sequence[Entry]) -> dict[str, Paid]:
     kinds: dict[str | None, dict[str, Entry]] = {}
     for entry in entries:
         kinds.setdefault(entry.charge_id, {})[entry.kind] = entry
-    found = {}
+    releases = {}
     for each in kinds.values():
         sealed = each.get(State.RELEASED)
         if sealed is None:
             continue
         reserved, committed, withdrawn = each[State.RESERVED], each[State.COMMITTED], each.get(WITHDRAWN)
         digest = str(sealed.payload["output_digest"])
-        found[str(sealed.release_id)] = Paid(
+        releases[str(sealed.release_id)] = Paid(
             str(sealed.release_id),
             (committed.sequence, committed.hash),
             digest if len(digest) == 64 else "",
             approval_words(reserved.payload),
             None if withdrawn is None else f"on {withdrawn.time[:10]}: {withdrawn.payload['reason']}",
         )
-    return found
+    return releases

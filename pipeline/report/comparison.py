@@ -183,8 +183,8 @@ class _Pair:
     def outside(self, difference: Array, parts: Sequence[tuple[Array, Array]]) -> Mask:
         """Whether differences exceed what two noises make of them, by the linear part and the rest of each."""
         (linear, rest), (linear_before, rest_before) = parts
-        found: Mask = np.abs(difference) > self.band * np.hypot(linear, linear_before) + rest + rest_before
-        return found
+        mask: Mask = np.abs(difference) > self.band * np.hypot(linear, linear_before) + rest + rest_before
+        return mask
 
 
 def _check(release: OpenRelease, earlier: OpenRelease, a: Facts, b: Facts) -> None:
@@ -226,33 +226,35 @@ def _by(shape: tuple[int, int]) -> str:
 
 
 def _public(facts: Facts) -> dict[str, Any]:
-    found = {name: facts.attributes[name] for name in _COMPARED if name in facts.attributes}
+    settings = {name: facts.attributes[name] for name in _COMPARED if name in facts.attributes}
     # Follow from the rest; the comparison of mechanisms is long.
     derived = ("compared", "least_error", "algorithms", "loss")
-    mechanism = {key: value for key, value in found.get("mechanism", {}).items() if key not in derived}
-    found["guarantee"] = {k: v for k, v in found["guarantee"].items() if k not in ("loss", "sentence")}
-    if "contribution" in found["guarantee"]:  # sentences follow from the rest
-        contribution = found["guarantee"]["contribution"].items()
-        found["guarantee"]["contribution"] = {k: v for k, v in contribution if k not in ("sentence", "not_protected")}
-    found["query"] = learned_shape.asked(facts.attributes)
-    return {**found, "mechanism": mechanism, "algorithms": facts.attributes["mechanism"].get("algorithms", {})}
+    mechanism = {key: value for key, value in settings.get("mechanism", {}).items() if key not in derived}
+    settings["guarantee"] = {k: v for k, v in settings["guarantee"].items() if k not in ("loss", "sentence")}
+    if "contribution" in settings["guarantee"]:  # sentences follow from the rest
+        contribution = settings["guarantee"]["contribution"].items()
+        settings["guarantee"]["contribution"] = {
+            k: v for k, v in contribution if k not in ("sentence", "not_protected")
+        }
+    settings["query"] = learned_shape.asked(facts.attributes)
+    return {**settings, "mechanism": mechanism, "algorithms": facts.attributes["mechanism"].get("algorithms", {})}
 
 
 def _warnings(a: Facts, b: Facts) -> list[str]:
-    found = [
+    warnings = [
         f"The noisy count of {facts.attributes['release_id']} is close to zero: "
         "ratios to it, such as means, are meaningless."
         for facts in (a, b)
         if not facts.reliable
     ]
     if learned_shape.asked(a.attributes) != learned_shape.asked(b.attributes):
-        found.append("The two queries differ, so values can differ without any change of the data: see below.")
-    return found
+        warnings.append("The two queries differ, so values can differ without any change of the data: see below.")
+    return warnings
 
 
 def _numbers(pair: _Pair) -> dict[str, tuple[Change, ...]]:
     mine, theirs = pair.vectors
-    found = {}
+    changes = {}
     for name in sorted(mine.keys() & theirs.keys()):
         (value, noise), (before, noise_before) = mine[name], theirs[name]
         if value.shape != before.shape:
@@ -263,8 +265,8 @@ def _numbers(pair: _Pair) -> dict[str, tuple[Change, ...]]:
         beyond = np.atleast_1d(pair.outside(value - before, [(part, np.zeros(part.shape)) for part in linear]))
         labels = pair.a.matrix.labels(name) or [name] * value.size
         rows = zip(labels, np.atleast_1d(value), np.atleast_1d(before), error, beyond, strict=True)
-        found[name] = tuple(Change(label, float(x), float(y), float(e), bool(far)) for label, x, y, e, far in rows)
-    return found
+        changes[name] = tuple(Change(label, float(x), float(y), float(e), bool(far)) for label, x, y, e, far in rows)
+    return changes
 
 
 def _scores(difference: Array, error: Array) -> Array:

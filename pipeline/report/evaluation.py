@@ -58,20 +58,20 @@ def _guarantee(facts: Facts) -> Lines:
 
 def _security(facts: Facts) -> Lines:
     distance = facts.attributes["guarantee"]["loss"]["total_variation"]
-    asked = "The curator decides what is asked; readers get what is published, and cannot ask"
-    trusted = "The curator and the machines of a run see the records and are trusted; readers are not"
-    drawn = (
+    query_model = "The curator decides what is asked; readers get what is published, and cannot ask"
+    threat_model = "The curator and the machines of a run see the records and are trusted; readers are not"
+    sampling = (
         "Additive noise is drawn in whole numbers, so that attacks on floating-point noise do not apply to it; the "
         f"sampler is within {distance:.2g} of its law, which is charged"
     )
     channels = "Readers see no timing of a run; the machine's own channels are not closed"
-    sent = "The parts of the cluster talked to each other encrypted, or were one process"
+    transport = "The parts of the cluster talked to each other encrypted, or were one process"
     return [
-        ("Query model", asked, f"{PAGE}docs/privacy-model.md"),
-        ("Threat model", trusted, f"{PAGE}SECURITY.md"),
-        ("Implementation", drawn, "guarantee.loss.total_variation"),
+        ("Query model", query_model, f"{PAGE}docs/privacy-model.md"),
+        ("Threat model", threat_model, f"{PAGE}SECURITY.md"),
+        ("Implementation", sampling, "guarantee.loss.total_variation"),
         ("Side channels", channels, f"{PAGE}docs/known-limits.md"),
-        ("Records on their way", IN_CLEAR if facts.in_clear else sent, "computed_in_clear, if true"),
+        ("Records on their way", IN_CLEAR if facts.in_clear else transport, "computed_in_clear, if true"),
         ("Access to records, keys and ledger", BLANK, f"{DISCLOSURE}security"),
     ]
 

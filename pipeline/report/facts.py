@@ -49,8 +49,8 @@ class Facts:
         """What is made of it when it is first asked for by a name, such as a picture that several pages show."""
         if name not in self._made:
             self._made[name] = make()
-        found: Made = self._made[name]
-        return found
+        product: Made = self._made[name]
+        return product
 
     @property
     def kind(self) -> str:
@@ -167,8 +167,8 @@ def finding(facts: Facts) -> str:
         return "Nothing can be found: the noisy count is so close to zero that no entry has a known error."
     pairs, own = _searched(facts)
     if not facts.nothing:
-        found = [f"{tally.outside:,} of the {what}" for tally, what in (pairs, own) if tally.entries]
-        return f"{' and '.join(found)} stand out from the noise."
+        counts = [f"{tally.outside:,} of the {what}" for tally, what in (pairs, own) if tally.entries]
+        return f"{' and '.join(counts)} stand out from the noise."
     none = " and ".join(f"none of the {what}" for tally, what in (pairs, own) if tally.entries and not tally.outside)
     if own[0].outside:
         return f"No pair of features stands out from the noise: {none}. Of the {own[1]}, {own[0].outside:,} do."
@@ -177,9 +177,9 @@ def finding(facts: Facts) -> str:
 
 def _searched(facts: Facts) -> tuple[tuple[BeyondNoise, str], tuple[BeyondNoise, str]]:
     """Entries off and on the diagonal, and what they are called; without symmetry all are off it."""
-    scan, found = facts.scan, facts.presenter.searched(facts)
-    if found is not None:
-        return found
+    scan, tallies = facts.scan, facts.presenter.searched(facts)
+    if tallies is not None:
+        return tallies
     if not facts.matrix.symmetric:
         return (scan.others, f"{scan.others.entries:,} {facts.entries}"), (scan.diagonal, "")
     off, on = (f"{part.entries:,} entries" for part in (scan.others, scan.diagonal))
@@ -221,31 +221,31 @@ def spectrum_lines(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _above_noise(facts: Facts) -> str:
-    found, what = facts.spectrum, "eigenvalues" if facts.matrix.symmetric else "singular values"
+    spectrum, what = facts.spectrum, "eigenvalues" if facts.matrix.symmetric else "singular values"
     if not facts.scan.alone.estimable:
         return f"what noise alone reaches is not known, so that no {what} can stand out"
     of = (
-        f"{found.values.size:,}"
-        if found.complete
-        else f"the {found.values.size} largest (of {min(facts.matrix.shape):,})"
+        f"{spectrum.values.size:,}"
+        if spectrum.complete
+        else f"the {spectrum.values.size} largest (of {min(facts.matrix.shape):,})"
     )
-    errors = found.errors[found.values > facts.scan.noise_level]
-    error = "" if found.complete or not errors.size else f"; those are known within {number(float(errors.max()))}"
+    errors = spectrum.errors[spectrum.values > facts.scan.noise_level]
+    error = "" if spectrum.complete or not errors.size else f"; those are known within {number(float(errors.max()))}"
     above = "none" if facts.above_noise == 0 else f"{facts.above_noise:,}"
     reach = f"what noise alone reaches in 95 of 100 releases ({number(facts.scan.noise_level)} units of noise)"
-    less = "" if facts.above_noise >= found.values.size else f"; {_ONE_TEST}"
+    less = "" if facts.above_noise >= spectrum.values.size else f"; {_ONE_TEST}"
     return f"{above} of {of} {what} {'is' if facts.above_noise < 2 else 'are'} above {reach}{error}{less}"
 
 
 def directions_line(facts: Facts) -> list[tuple[str, str]]:
     """How many of the directions from a noisy matrix belong to more than noise; nothing where nobody can tell."""
     eigenvalues, error = facts.matrix.array("eigenvalues"), facts.attributes.get("error") or {}
-    wanted = facts.matrix.array("directions")
-    if eigenvalues is None or wanted is None or "spectral_norm_bound" not in error:
+    directions = facts.matrix.array("directions")
+    if eigenvalues is None or directions is None or "spectral_norm_bound" not in error:
         return []
     if eigenvalues.shape[0] < FEWEST_DIRECTIONS:
         return []
-    count = int(wanted.shape[1])
+    count = int(directions.shape[1])
     above = int(np.count_nonzero(eigenvalues[:count] > error["spectral_norm_bound"]))
     return [
         (
@@ -304,13 +304,13 @@ def _by_feature(facts: Facts) -> list[dict[str, str | float]]:
 
 
 def _by_column(facts: Facts) -> list[dict[str, str | float]]:
-    found = facts.scan
+    scan = facts.scan
     return [
         {
             "column": name,
-            "mean entry": float(found.column_means[j]),
-            "noise of an entry": float(found.column_deviations[j]),
-            "noise of the mean entry": float(found.column_deviations[j]) / facts.matrix.shape[0] ** 0.5,
+            "mean entry": float(scan.column_means[j]),
+            "noise of an entry": float(scan.column_deviations[j]),
+            "noise of the mean entry": float(scan.column_deviations[j]) / facts.matrix.shape[0] ** 0.5,
         }
         for j, name in enumerate(facts.matrix.names(1, LONGEST_TABLE))
     ]
@@ -330,11 +330,11 @@ def not_estimable(facts: Facts) -> str:
 
 def nothing_learnt(facts: Facts) -> str:
     """Says of how many correlations the release tells nothing; empty where there are none or they are not known."""
-    found = facts.correlation
-    if found is None:
+    correlation = facts.correlation
+    if correlation is None:
         return ""
-    pairs = len(found.value) * (len(found.value) - 1) // 2
-    few = int(np.count_nonzero(np.triu(correlations.nothing_learnt(found), 1)))
+    pairs = len(correlation.value) * (len(correlation.value) - 1) // 2
+    few = int(np.count_nonzero(np.triu(correlations.nothing_learnt(correlation), 1)))
     if not few:
         return ""
     return f"Of {few:,} of the {pairs:,} correlations nothing was learnt: zero would be as good an estimate."

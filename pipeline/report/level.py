@@ -162,8 +162,8 @@ def _longest_mean(released: np.floating[Any], sums: Array, count: float, laplace
 
 def _diagonal_shared(ratio: RatioErrors, value: Array) -> Array:
     """Variance of each feature's own entry that comes from sums and count."""
-    found: Array = 4.0 * (ratio.shift * ratio.sums) ** 2 + (ratio.shift**2 - value) ** 2 * ratio.count**2
-    return found
+    variance: Array = 4.0 * (ratio.shift * ratio.sums) ** 2 + (ratio.shift**2 - value) ** 2 * ratio.count**2
+    return variance
 
 
 def _off_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone, ratio: RatioErrors) -> float:
@@ -186,11 +186,11 @@ def _stated(matrix: ReleasedMatrix, alone: NoiseAlone, units: tuple[Array, Array
     """
     error: dict[str, Any] = matrix.attributes.get("error") or {}
     unit = float(units[0][0] * units[1][0])
-    known = "spectral_norm_bound" in error
-    if known and error.get("array") == matrix.kind:
+    has_bound = "spectral_norm_bound" in error
+    if has_bound and error.get("array") == matrix.kind:
         return float(error["spectral_norm_bound"]) / unit
     ratio = alone.ratio
-    if ratio is not None and known and error.get("array") == matrix.presenter.follows_from:
+    if ratio is not None and has_bound and error.get("array") == matrix.presenter.follows_from:
         count = float(matrix.vectors()["count"][0])
         sums, longest = float(np.linalg.norm(ratio.sums)), float(np.linalg.norm(ratio.shift))
         sums *= 1.0 + _OFTEN

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from blockveil.pipeline.report import facts as found
+from blockveil.pipeline.report import facts as findings
 from blockveil.pipeline.report import own_units, words
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.report_sections import ReportSection, as_values
@@ -35,13 +35,13 @@ def content(facts: Facts, budget: Rows, folder: str, sections: Sequence[ReportSe
     vectors = {
         name: {"value": value.tolist(), "standard_deviation": noise.tolist()}
         for name, (value, noise) in facts.matrix.vectors().items()
-        if value.size <= found.LONGEST_TABLE
+        if value.size <= findings.LONGEST_TABLE
     }
     return plain(
         {
             "blockveil_report": VERSION,
             "release_id": a["release_id"],
-            "finding": found.finding(facts),
+            "finding": findings.finding(facts),
             "nothing_stands_out": facts.nothing,
             "in_words": [list(line) for line in own_units.lines(facts)],
             "title": facts.title,
@@ -54,7 +54,7 @@ def content(facts: Facts, budget: Rows, folder: str, sections: Sequence[ReportSe
             "query": a["query"],
             "matrix": _matrix(facts),
             "numbers": vectors,
-            "estimates": found.estimates(facts),
+            "estimates": findings.estimates(facts),
             "spectrum": _spectrum(facts),
             "error": a.get("error"),
             "origin": {name: a[name] for name in ("output_digest", "plan_digest", "ledger", "software")},
@@ -65,11 +65,11 @@ def content(facts: Facts, budget: Rows, folder: str, sections: Sequence[ReportSe
 
 
 def _guarantee(facts: Facts) -> dict[str, Any]:
-    stated = facts.attributes["guarantee"]
+    guarantee = facts.attributes["guarantee"]
     return {
-        **stated,
+        **guarantee,
         "in_words": words.promise_in_words(facts),
-        "guess_right_at_most": guess_at_most(stated),
+        "guess_right_at_most": guess_at_most(guarantee),
         "guess_right_at_most_together": None if facts.together is None else asdict(facts.together),
         "warning": words.too_large(facts),
         "not_protected": words.not_protected(facts),

@@ -55,8 +55,8 @@ def document(sections: Sequence[ReportSection], back: Link | None = None) -> str
 def refilled(page: str, sections: Sequence[ReportSection]) -> str:
     """The same page with other sections in the places of those that change; text of a release cannot look like one."""
     for each in sections:
-        before, found, rest = page.partition(f"<!--{each.key}-->")
-        if found:
+        before, marker, rest = page.partition(f"<!--{each.key}-->")
+        if marker:
             page = f"{before}{_template().sections([each], 2)}{rest.partition(f'<!--end of {each.key}-->')[2]}"
     return page
 

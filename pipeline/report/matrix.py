@@ -116,8 +116,8 @@ class ReleasedMatrix:
 
         All are read once, and a band is worked on in a core's cache. A tile on the diagonal stays whole.
         """
-        stated, value = self._arrays[f"{self.kind}_standard_deviation"], self.value(tile.rows, tile.columns)
-        derived = stated if isinstance(stated, DerivedDeviations) else None
+        deviations, value = self._arrays[f"{self.kind}_standard_deviation"], self.value(tile.rows, tile.columns)
+        derived = deviations if isinstance(deviations, DerivedDeviations) else None
         stored = None if derived is not None else self.deviation(tile.rows, tile.columns)
         top, bottom = tile.rows
         step = bottom - top if tile.on_diagonal else max(1, _BAND // max(value.shape[1], 1))
@@ -148,9 +148,9 @@ class ReleasedMatrix:
         array = {"kind": self.kind, "deviation": f"{self.kind}_standard_deviation"}[name]
         if array not in self._diagonals:
             spans = [(start, min(start + CHUNK_SIDE, self.shape[0])) for start in range(0, self.shape[0], CHUNK_SIDE)]
-            found = np.concatenate([np.diagonal(self._read(array, span, span)) for span in spans])
-            found.setflags(write=False)
-            self._diagonals[array] = found
+            entries = np.concatenate([np.diagonal(self._read(array, span, span)) for span in spans])
+            entries.setflags(write=False)
+            self._diagonals[array] = entries
         return self._diagonals[array]
 
     def name(self, axis: int, position: int) -> str:
@@ -177,15 +177,15 @@ class ReleasedMatrix:
         Those of stages by which the shape was learned are about a centre of their own, and no answer; nor are those
         that errors of coefficients follow from.
         """
-        found, stages = {}, tuple(f"{stage}_" for stage in self.attributes.get("learned", {}).get("stages", ()))
+        vectors, stages = {}, tuple(f"{stage}_" for stage in self.attributes.get("learned", {}).get("stages", ()))
         stages += ("fisher_",) if "fisher" in self.attributes.get("mechanism", {}) else ()
         for name, array in self._arrays.items():
             if stages and name.startswith(stages):
                 continue
             noise = self._arrays.get(f"{name}_standard_deviation")
             if name != self.kind and noise is not None and len(array.shape) < 2:
-                found[name] = (np.asarray(array[...], np.float64), np.asarray(noise[...], np.float64))
-        return found
+                vectors[name] = (np.asarray(array[...], np.float64), np.asarray(noise[...], np.float64))
+        return vectors
 
     def labels(self, name: str) -> list[str]:
         """Names of the entries of a list; empty where the release has none."""
@@ -242,11 +242,11 @@ class ReleasedMatrix:
 
     def _block(self, array: ArrayLikeOnDisk, rows: Span, columns: Span) -> Array:
         """Part of an array of more than two axes."""
-        found = np.empty((rows[1] - rows[0], columns[1] - columns[0]))
+        block = np.empty((rows[1] - rows[0], columns[1] - columns[0]))
         for down, high in _pieces(rows, self._stored[: self._down]):
             for across, wide in _pieces(columns, self._stored[self._down :]):
-                found[down, across] = np.asarray(array[high + wide], np.float64).reshape(found[down, across].shape)
-        return found
+                block[down, across] = np.asarray(array[high + wide], np.float64).reshape(block[down, across].shape)
+        return block
 
 
 def names_of_sides(arrays: Mapping[str, ArrayLikeOnDisk], axis: str, length: int) -> list[str] | None:
@@ -280,13 +280,13 @@ def _pieces(span: Span, lengths: tuple[int, ...], start: int = 0) -> Iterator[tu
         first, within = divmod(low, inner)
         if within == 0 and high - low >= inner:
             count = (high - low) // inner
-            taken = count * inner
-            yield slice(start, start + taken), (slice(first, first + count), *(slice(0, n) for n in lengths[1:]))
+            size = count * inner
+            yield slice(start, start + size), (slice(first, first + count), *(slice(0, n) for n in lengths[1:]))
         else:
-            taken = min(high, (first + 1) * inner) - low
-            for place, block in _pieces((within, within + taken), lengths[1:], start):
+            size = min(high, (first + 1) * inner) - low
+            for place, block in _pieces((within, within + size), lengths[1:], start):
                 yield place, (slice(first, first + 1), *block)
-        low, start = low + taken, start + taken
+        low, start = low + size, start + size
 
 
 def _is_text(array: ArrayLikeOnDisk) -> bool:

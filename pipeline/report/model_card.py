@@ -50,14 +50,14 @@ def card_of(
     coefficients
         Of a logistic regression with errors; None where none are stated.
     """
-    asked, promise = attributes["query"], attributes["guarantee"]
+    query, promise = attributes["query"], attributes["guarantee"]
     return "\n".join(
         [
             f"# Model of {as_markdown(attributes['release_id'])}",
             "",
             "## What it is",
             "",
-            *_model(asked),
+            *_model(query),
             "",
             "## What is promised",
             "",
@@ -81,7 +81,7 @@ def card_of(
             "",
             "## Features",
             "",
-            *_features(asked["geometry"]),
+            *_features(query["geometry"]),
             "",
             *_maps(attributes.get("public_maps", ())),
         ]
@@ -150,7 +150,7 @@ def _maps(origins: Sequence[Mapping[str, Any]]) -> list[str]:
     """Who made the features that are no columns of the source; nothing where the release names none."""
     if not origins:
         return []
-    found = ["## Features that public maps made", ""]
+    lines = ["## Features that public maps made", ""]
     for each in origins:
         count = int(each["count"])
         further = "" if count == 1 else f" and the {count - 1:,} after it"
@@ -161,11 +161,11 @@ def _maps(origins: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{as_markdown(each['sha256'])}."
             )
         kind, learnt = _MAPS.get(each["kind"], as_markdown(each["kind"])), _LEARNT.get(each["fitted_on"])
-        found.append(
+        lines.append(
             f"- {as_markdown(each['first'])}{further}: {kind}, chosen by {as_markdown(each['author'])}"
             f"{'' if learnt is None else f' from {learnt}'}.{network}"
         )
-    return [*found, "- The records are given to the model after the same maps.", ""]
+    return [*lines, "- The records are given to the model after the same maps.", ""]
 
 
 def _features(shape: Mapping[str, Any]) -> list[str]:

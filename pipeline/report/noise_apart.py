@@ -39,8 +39,8 @@ class NoiseApart:
         value, deviation
             Entries and their deviations as stated.
         """
-        taken, unrelated = self._taken.at(rows, columns, value)
-        noise = less(deviation, taken)
+        shortening, unrelated = self._taken.at(rows, columns, value)
+        noise = less(deviation, shortening)
         return noise, np.hypot(noise, unrelated)
 
     @cached_property
@@ -64,5 +64,5 @@ class NoiseApart:
 
 def less(whole: Array, part: Array) -> Array:
     """Deviations without a part of them that is independent of the rest."""
-    found: Array = np.sqrt(np.maximum(whole**2 - part**2, 0.0))
-    return found
+    deviations: Array = np.sqrt(np.maximum(whole**2 - part**2, 0.0))
+    return deviations

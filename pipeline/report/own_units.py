@@ -48,12 +48,12 @@ def ranges(facts: Facts) -> list[tuple[float, float]] | None:
     by_row = facts.matrix.symmetric or facts.presenter.by_row
     if not by_row or not isinstance(declared, dict):
         return None
-    found: list[tuple[float, float]] = []
+    ranges: list[tuple[float, float]] = []
     for each in declared.get("features") or ():
         if not isinstance(each, dict) or not {"lower", "upper"} <= each.keys():
             return None
-        found += [(float(each["lower"]), float(each["upper"]))] * int(each.get("count") or 1)
-    return found if len(found) == facts.matrix.shape[0] else None
+        ranges += [(float(each["lower"]), float(each["upper"]))] * int(each.get("count") or 1)
+    return ranges if len(ranges) == facts.matrix.shape[0] else None
 
 
 def by_feature(facts: Facts) -> list[dict[str, str]]:
@@ -65,24 +65,24 @@ def by_feature(facts: Facts) -> list[dict[str, str]]:
 
 def with_noise(row: dict[str, str | float]) -> dict[str, str]:
     """An estimate and its noise in one cell."""
-    found = {name: value for name, value in row.items() if isinstance(value, str)}
+    cells = {name: value for name, value in row.items() if isinstance(value, str)}
     for name, value in row.items():
         noise = row.get(f"noise of the {name}")
         if isinstance(value, float) and isinstance(noise, float):
-            found[name] = measured(value, noise)
-    return found
+            cells[name] = measured(value, noise)
+    return cells
 
 
 def strongest(facts: Facts) -> list[dict[str, str]]:
     """The strongest of the entries that stand out, as correlations where they are covariances."""
-    found = facts.scan.strongest
+    entries = facts.scan.strongest
     if not facts.matrix.symmetric:
-        return [{"entry": facts.where(entry), "released": measured(entry.value, entry.deviation)} for entry in found]
+        return [{"entry": facts.where(entry), "released": measured(entry.value, entry.deviation)} for entry in entries]
     what = facts.presenter.ratio or "as a share of the two diagonal entries"
-    noise = _ratio_errors(facts, found)
+    noise = _ratio_errors(facts, entries)
     return [
         {"pair": facts.where(entry), what: measured(entry.relative, error)}
-        for entry, error in zip(found, noise, strict=True)
+        for entry, error in zip(entries, noise, strict=True)
     ]
 
 

@@ -103,10 +103,10 @@ class _Drawings:
 
     def _recoloured(self, theme: Theme) -> str | None:
         """An earlier drawing in other colours; None where it has some that are not of its theme, or pixels."""
-        for drawn, text in self._texts.items():
-            colours = {getattr(drawn, name): getattr(theme, name) for name in _COLOURS}
-            known = len(colours) == len(_COLOURS) and colours.keys() >= set(_COLOUR.findall(text))
-            if known and "<image" not in text:
+        for earlier_theme, text in self._texts.items():
+            colours = {getattr(earlier_theme, name): getattr(theme, name) for name in _COLOURS}
+            of_theme = len(colours) == len(_COLOURS) and colours.keys() >= set(_COLOUR.findall(text))
+            if of_theme and "<image" not in text:
                 return _COLOUR.sub(partial(_other, colours), text)
         return None
 
@@ -137,7 +137,7 @@ def svg_text(figure: Figure, theme: Theme, layout: dict[str, float]) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # as above
 
     stream = io.StringIO()
-    written = {"Date": None, "Creator": "Blockveil"}
+    svg_metadata = {"Date": None, "Creator": "Blockveil"}
     with drawn_by(STYLE):
         FigureCanvasSVG(figure)
         if not layout:
@@ -145,8 +145,8 @@ def svg_text(figure: Figure, theme: Theme, layout: dict[str, float]) -> str:
             layout |= {name: getattr(figure.subplotpars, name) for name in _SIDES}
         figure.subplots_adjust(**layout)
         figure.set_layout_engine(None)  # else all is drawn once more to lay out what is laid out already
-        figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=written)
+        figure.savefig(stream, format="svg", dpi=150, facecolor=theme.paper, metadata=svg_metadata)
     text, names = stream.getvalue(), dict[str, str]()
     # The library names what is used again by a hash of its colours too.
-    text = _HASHED.sub(lambda found: names.setdefault(found[0], f"{found[1]}{len(names)}"), text)
+    text = _HASHED.sub(lambda match: names.setdefault(match[0], f"{match[1]}{len(names)}"), text)
     return text[text.index("<svg") :]

@@ -50,7 +50,7 @@ def _matrix(facts: Facts) -> Picture:
     each = "" if cells.values.shape == matrix.shape else f"; a cell is the mean of {_per_cell(facts)} entries"
     title = f"Released {_shown(facts)}{each}\n{_GREY}"
     least, label = -largest if signed else 0.0, finding_in_short(facts)
-    drawn = _Map(cells, matrix, title, least, largest, label, _numbers(facts), _blank(facts))
+    heat_map = _Map(cells, matrix, title, least, largest, label, _numbers(facts), _blank(facts))
     strongest = "; ".join(
         f"{facts.where(entry)} {entry.relative:.2f}"
         if matrix.symmetric
@@ -61,7 +61,7 @@ def _matrix(facts: Facts) -> Picture:
         f"Heat map. {finding(facts)} Shown is the released {_shown(facts)}, {matrix.shape[0]:,} by "
         f"{matrix.shape[1]:,}; {_GREY}." + (f" Strongest: {strongest}." if strongest else "")
     )
-    return pictured(drawn.draw, text)
+    return pictured(heat_map.draw, text)
 
 
 _GREY = "grey: no further from zero than noise alone goes, or no ratio"
@@ -101,16 +101,16 @@ def _numbers(facts: Facts) -> list[list[str]] | None:
         return None
     cells, matrix = facts.scan.cells, facts.matrix
     values, clear = cells.values, cells.clear
-    written = [[_ratio(x) if matrix.symmetric else _compact(x) for x in row] for row in values.tolist()]
-    found = [
+    labels = [[_ratio(x) if matrix.symmetric else _compact(x) for x in row] for row in values.tolist()]
+    cell_texts = [
         [text if clear[i, j] or text == "–" else f"({text})" for j, text in enumerate(row)]
-        for i, row in enumerate(written)
+        for i, row in enumerate(labels)
     ]
     if matrix.symmetric:
         for i, entry in enumerate(matrix.diagonal("kind").tolist()):
             text, root = _compact(max(entry, 0.0) ** 0.5 if facts.presenter.root else entry), facts.presenter.root
-            found[i][i] = text if clear[i, i] else "–" if root else f"({text})"
-    return found
+            cell_texts[i][i] = text if clear[i, i] else "–" if root else f"({text})"
+    return cell_texts
 
 
 def _ratio(value: float) -> str:
@@ -234,15 +234,15 @@ def spectrum(facts: Facts) -> Picture:
 
 
 def _spectrum(facts: Facts) -> Picture:
-    found, level, symmetric = facts.spectrum, facts.scan.noise_level, facts.matrix.symmetric
+    spectrum, level, symmetric = facts.spectrum, facts.scan.noise_level, facts.matrix.symmetric
     what = "eigenvalue" if symmetric else "singular value"
-    which = f"{found.values.size:,} {what}s" if found.complete else f"the {found.values.size} largest {what}s"
+    which = f"{spectrum.values.size:,} {what}s" if spectrum.complete else f"the {spectrum.values.size} largest {what}s"
     text = (
-        f"Spectrum of the released {facts.label}: {which} in units of noise, from {number(float(found.values[0]))} to "
-        f"{number(float(found.values[-1]))}. In 95 of 100 releases noise alone reaches at most {number(level)}; "
+        f"Spectrum of the released {facts.label}: {which} in units of noise, from {number(float(spectrum.values[0]))} "
+        f"to {number(float(spectrum.values[-1]))}. In 95 of 100 releases noise alone reaches at most {number(level)}; "
         f"{facts.above_noise:,} {'is' if facts.above_noise == 1 else 'are'} above that."
     )
-    return eigenvalues(found.values, level, what, "in units of noise", text, signed=symmetric)
+    return eigenvalues(spectrum.values, level, what, "in units of noise", text, signed=symmetric)
 
 
 def eigenvalues(values: Array, level: float, what: str, unit: str, text: str, *, signed: bool) -> Picture:

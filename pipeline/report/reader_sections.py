@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blockveil.pipeline.report import evaluation, own_units, words
-from blockveil.pipeline.report import facts as found
+from blockveil.pipeline.report import facts as findings
 from blockveil.pipeline.report.facts import Facts, Rows
 from blockveil.pipeline.report.number_sources import BOOKED, PLAN, RELEASED, Sources
 from blockveil.pipeline.report.papers import Picture
@@ -85,12 +85,12 @@ def reader_sections(facts: Facts, budget: Rows, spent: Picture | None, sources: 
     sources
         Where numbers come from.
     """
-    together, left = budget_sections(budget, spent)
+    together, budget_section = budget_sections(budget, spent)
     limits = [text or words.not_protected(facts) for text in LIMITS.values()]
     warnings = [
-        *([(found.finding(facts), sources.arrays)] if facts.nothing else []),
-        *([] if facts.reliable else [(found.UNRELIABLE, "")]),
-        *([(found.IN_CLEAR, "")] if facts.in_clear else []),
+        *([(findings.finding(facts), sources.arrays)] if facts.nothing else []),
+        *([] if facts.reliable else [(findings.UNRELIABLE, "")]),
+        *([(findings.IN_CLEAR, "")] if facts.in_clear else []),
         *([] if facts.drift is None else [(facts.drift, "learned")]),
     ]
     return [
@@ -100,7 +100,7 @@ def reader_sections(facts: Facts, budget: Rows, spent: Picture | None, sources: 
         _findings(facts, sources),
         _estimates(facts, sources),
         *_directions(facts, sources),
-        left,
+        budget_section,
         ReportSection(
             title="What does the promise not cover?",
             key="what-it-does-not-cover",
@@ -150,19 +150,19 @@ def _findings(facts: Facts, sources: Sources) -> ReportSection:
     rows, count = own_units.strongest(facts), facts.matrix.vectors().get("count")
     records = [] if count is None else [_records(*(float(part) for part in count))]
     noise = _AT_MOST if facts.matrix.symmetric and facts.correlation is None else _PLUS_MINUS
-    shown = ReportSection(
+    overview = ReportSection(
         sentences=[*(_sentence(line) for _, line in facts.presenter.lines(facts)), *records],
         picture=heat_map(facts),
         caption=heat_map_caption(facts),
     )
     strongest = ReportSection(sentences=[f"The strongest of those that stand out. {noise}"], table=rows)
-    others = [text for text in (found.not_estimable(facts), found.nothing_learnt(facts)) if text]
+    others = [text for text in (findings.not_estimable(facts), findings.nothing_learnt(facts)) if text]
     return ReportSection(
         title="What stands out from the noise?",
         key="what-stands-out",
         within=[
-            ReportSection(sentences=[found.finding(facts)], look="finding"),
-            shown,
+            ReportSection(sentences=[findings.finding(facts)], look="finding"),
+            overview,
             *([strongest] if rows else []),
             ReportSection(sentences=others),
         ],
@@ -182,7 +182,7 @@ def _estimates(facts: Facts, sources: Sources) -> ReportSection:
     text = [
         *([_SPREADS] if "standard deviation" in rows[0] else []),
         *([_PLUS_MINUS] if any("±" in value for row in rows for value in row.values()) else []),
-        *([left_out] if (left_out := found.left_out(facts)) else []),
+        *([left_out] if (left_out := findings.left_out(facts)) else []),
     ]
     return ReportSection(
         title=f"What does it say of each {'feature' if facts.matrix.symmetric else 'column'}?",
@@ -202,7 +202,7 @@ def _directions(facts: Facts, sources: Sources) -> list[ReportSection]:
         ReportSection(
             title="How many directions are more than noise?",
             key="which-directions-stand-out",
-            sentences=[_sentence(line) for _, line in found.spectrum_lines(facts)],
+            sentences=[_sentence(line) for _, line in findings.spectrum_lines(facts)],
             picture=spectrum(facts),
             source=sources.arrays,
             decided_by=RELEASED,

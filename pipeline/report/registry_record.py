@@ -86,14 +86,14 @@ class DisclosedDeployment:
 
 def _sealed(history: list[Entry], owner: str) -> dict[str, Entry]:
     """RELEASED entries of a release by their dates, without those that were withdrawn."""
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for entry in history:
         name, _, night = (entry.release_id or "").rpartition("/")
         if name == owner and entry.kind == State.RELEASED:
-            found[night] = entry
+            entries[night] = entry
         elif name == owner and entry.kind == WITHDRAWN:
-            found.pop(night, None)
-    return found
+            entries.pop(night, None)
+    return entries
 
 
 def _newest(loaded: LoadedConfig, sealed: Mapping[str, Entry]) -> Mapping[str, Any]:
@@ -132,7 +132,7 @@ def record(found: DisclosedDeployment, disclosure: Disclosure, digest: str, tier
         "implementation": _implementation(found, disclosure),
         "administrative": _administrative(disclosure, digest),
     }
-    held = [name for name in sections if tier >= _FROM_TIER.get(name, 1)]
+    names = [name for name in sections if tier >= _FROM_TIER.get(name, 1)]
     blank = _blanks(sections, disclosure)
     missing = [key for place, key in blank.items() if tier == 3 or place.startswith(_ALWAYS)]
     if missing:
@@ -142,15 +142,15 @@ def record(found: DisclosedDeployment, disclosure: Disclosure, digest: str, tier
             f"A record of tier {tier} states them, and only a curator can",
             f"Write them into the disclosure{', or ask for a lower tier' if may_state_less else ''}",
         )
-    deployment = {name: {key: value for key, value in sections[name].items() if value is not None} for name in held}
+    deployment = {name: {key: value for key, value in sections[name].items() if value is not None} for name in names}
     slug = f"{release.dataset}_{release.name}".replace("-", "_")
     return {"url_slug": slug, "status": "Draft", "tier": tier, "deployment": deployment}, sorted(blank.values())
 
 
 def _blanks(sections: Mapping[str, Tree], disclosure: Disclosure) -> dict[str, str]:
     """Places of a record that are blank, with the keys of the disclosure that fill them."""
-    found = {place: key for place, key in _OWN.items() if sections[place.split(".")[0]][place.split(".")[1]] is None}
-    return found if disclosure.security else {**found, "implementation.mechanisms": "security"}
+    blanks = {place: key for place, key in _OWN.items() if sections[place.split(".")[0]][place.split(".")[1]] is None}
+    return blanks if disclosure.security else {**blanks, "implementation.mechanisms": "security"}
 
 
 def _basic(found: DisclosedDeployment, disclosure: Disclosure) -> Tree:
@@ -199,8 +199,8 @@ def _loss(found: DisclosedDeployment) -> Tree:
         if budget is None
         else f"All releases together stay within epsilon {budget.epsilon:g} at delta {budget.delta:g}."
     )
-    stated = found.newest.get("guarantee", {})
-    sentence = stated.get("sentence") or promise.sentence(plan, None)
+    guarantee = found.newest.get("guarantee", {})
+    sentence = guarantee.get("sentence") or promise.sentence(plan, None)
     epsilon, delta = float(plan.guarantee.epsilon), float(plan.guarantee.delta)
     return {
         "privacy_unit": plan.config.privacy.unit,

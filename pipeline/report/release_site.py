@@ -69,19 +69,19 @@ def make_site(source: Path, output: Path, today: date, code: str) -> MadeSite:
     StoreError
         The site cannot be written.
     """
-    found = look_at(source)
-    budgets = look_at_budgets(found.configs.values(), today)
-    writer = _Writer(code, {release: paid for budget in budgets for release, paid in budget.paid.items()})
+    contents = look_at(source)
+    budgets = look_at_budgets(contents.configs.values(), today)
+    writer = _Writer(code, {release: rows for budget in budgets for release, rows in budget.paid.items()})
     with replacing(output) as draft:
         shelves = []
-        for number, root in enumerate(found.roots, start=1):
-            folder = f"root-{number}/" if len(found.roots) > 1 else ""
+        for number, root in enumerate(contents.roots, start=1):
+            folder = f"root-{number}/" if len(contents.roots) > 1 else ""
             for name, nights in nights_of(root).items():
                 shelves.append(Shelf(name, tuple(writer.show(draft, folder, name, nights))))
-        first = site_index.page_sections(shelves, budgets, found.unusable, today)
+        first = site_index.page_sections(shelves, budgets, contents.unusable, today)
         draft.write(INDEX, document(first).encode(), [], "")
     total = sum(len(shelf.nights) for shelf in shelves)
-    return MadeSite(output, total, writer.made, (*found.unusable, *writer.unreadable))
+    return MadeSite(output, total, writer.made, (*contents.unusable, *writer.unreadable))
 
 
 class _Writer:
@@ -93,13 +93,13 @@ class _Writer:
 
     def show(self, draft: SiteDraft, folder: str, name: str, nights: list[FoundNight]) -> list[ShownNight]:
         """Pages of the nights of one release, and of the newest against the one before it."""
-        shown = [self._night(draft, folder, night) for night in nights]
-        kept = [index for index, each in enumerate(nights) if not each.withdrawn][-2:]
-        if len(kept) > 1 and all(shown[index].page for index in kept):
-            before, newest = kept
+        pages = [self._night(draft, folder, night) for night in nights]
+        indices = [index for index, each in enumerate(nights) if not each.withdrawn][-2:]
+        if len(indices) > 1 and all(pages[index].page for index in indices):
+            before, newest = indices
             last, changed = self._change(draft, f"{folder}{name}", nights[before], nights[newest])
-            shown[newest] = replace(shown[newest], against=last, changed=changed)
-        return shown
+            pages[newest] = replace(pages[newest], against=last, changed=changed)
+        return pages
 
     def _night(self, draft: SiteDraft, folder: str, night: FoundNight) -> ShownNight:
         if night.withdrawn:
@@ -115,9 +115,11 @@ class _Writer:
                 with stating(night.pointer):
                     opened = open_release(night.pointer)
                     require_own_place(night.pointer, opened.attributes, night.release_id)
-                    found = facts.Facts(opened)
-                    shown = page.page_sections(found, budget, f"{night.night}-{night.output_digest[:16]}.zarr")
-                    text, summary = document(shown, _back(path)), facts.finding(found)
+                    release_facts = facts.Facts(opened)
+                    sections = page.page_sections(
+                        release_facts, budget, f"{night.night}-{night.output_digest[:16]}.zarr"
+                    )
+                    text, summary = document(sections, _back(path)), facts.finding(release_facts)
             except BlockveilError:
                 self.unreadable.append(night.release_id)
                 return ShownNight(night.release_id, "", "This release cannot be read: it is damaged.")
@@ -134,9 +136,9 @@ class _Writer:
             return path, summary
         try:
             with stating(night.pointer):
-                found = compare(open_release(night.pointer), open_release(before.pointer))
-                summary = comparison_page.sentence(found)
-                text = document(comparison_page.page_sections(found), _back(path))
+                comparison = compare(open_release(night.pointer), open_release(before.pointer))
+                summary = comparison_page.sentence(comparison)
+                text = document(comparison_page.page_sections(comparison), _back(path))
         except BlockveilError as refusal:  # of other questions, or what somebody has changed
             return "", f"{refusal.value}."
         draft.write(path, text.encode(), of, summary)

@@ -76,15 +76,15 @@ def coefficients_of(attributes: Mapping[str, Any], read: Read) -> Coefficients |
     weights, count, moment = (read(name) for name in names)
     if weights is None or count is None or moment is None:
         return None
-    asked = attributes["query"]
-    shape, target = asked["geometry"], str(asked["model"]["target"]["name"])
+    query = attributes["query"]
+    shape, target = query["geometry"], str(query["model"]["target"]["name"])
     features = tuple(str(each["name"]) for each in shape["features"])
     lower, upper = (np.array([each.get(end, np.nan) for each in shape["features"]]) for end in ("lower", "upper"))
     if not np.all(np.isfinite(lower) & np.isfinite(upper)):  # those of a file, which the release does not hold
         return None
     origin = np.zeros_like(lower) if shape["origin"] == "zero" else (lower + upper) / 2.0
-    found = one_step(np.ravel(weights), _moments(count, moment, read))
-    return Coefficients(target, features, *found.of(_forms(origin, np.maximum(upper - origin, origin - lower))))
+    estimate = one_step(np.ravel(weights), _moments(count, moment, read))
+    return Coefficients(target, features, *estimate.of(_forms(origin, np.maximum(upper - origin, origin - lower))))
 
 
 def _moments(count: Array, moment: Array, read: Read) -> ScoreMoments:
@@ -104,9 +104,9 @@ def _moments(count: Array, moment: Array, read: Read) -> ScoreMoments:
 
 def _forms(origin: Array, scale: Array) -> Array:
     """Intercept and coefficients in the features' units, as functions of those in the model's coordinates."""
-    found = np.diag(np.concatenate([[1.0], 1.0 / scale]))
-    found[0, 1:] = -origin / scale
-    return found
+    forms = np.diag(np.concatenate([[1.0], 1.0 / scale]))
+    forms[0, 1:] = -origin / scale
+    return forms
 
 
 def _there(array: Array | None) -> Array:

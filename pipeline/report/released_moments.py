@@ -61,18 +61,18 @@ def moments_of(release: Shown, what: str) -> NoisyMoments:
     )
     origin = np.asarray(attributes.get("origin", np.zeros(size)), np.float64)
     if "count" not in arrays or "mean" not in arrays:
-        found = _about_the_origin(matrix, deviation, origin, _shared(attributes))
+        moments = _about_the_origin(matrix, deviation, origin, _shared(attributes))
     else:
         of_mean = np.asarray(arrays["mean_standard_deviation"][...], np.float64)
         shortened = "clipped_variance" in arrays
-        found = (
+        moments = (
             _beside(release, matrix, deviation, origin)
             if shortened
             else _with_constant(release, matrix, deviation, of_mean, origin)
         )
     digest = str(attributes.get("output_digest", ""))
     # What is simulated for a release is the same wherever it is done, and another night has other draws.
-    return replace(found, seed=int(digest, 16)) if digest else found
+    return replace(moments, seed=int(digest, 16)) if digest else moments
 
 
 def correlation_of(release: Shown) -> Estimate | None:
@@ -102,15 +102,15 @@ def _beside(release: Shown, matrix: Array, deviation: Array, origin: Array) -> N
     of_mean, variances = (
         np.asarray(release.arrays[name][...], np.float64) for name in ("mean_standard_deviation", "clipped_variance")
     )
-    taken, divisor = taken_by_shortening(release), _divisor(release)
-    deviation, of_mean = less(deviation, taken.second_moments * divisor), less(of_mean, taken.means)
-    found = _with_constant(release, matrix, deviation, of_mean, origin)
-    beside = np.zeros(found.variance.shape)
-    beside[0, 1:] = beside[1:, 0] = taken.means * divisor
-    beside[1:, 1:] = taken.second_moments * divisor
+    shortening, divisor = taken_by_shortening(release), _divisor(release)
+    deviation, of_mean = less(deviation, shortening.second_moments * divisor), less(of_mean, shortening.means)
+    moments = _with_constant(release, matrix, deviation, of_mean, origin)
+    beside = np.zeros(moments.variance.shape)
+    beside[0, 1:] = beside[1:, 0] = shortening.means * divisor
+    beside[1:, 1:] = shortening.second_moments * divisor
     covariance = np.asarray(release.arrays["covariance"][...], np.float64)
     shares = variances / np.maximum(np.diagonal(covariance), variances)
-    return replace(found, variance=found.variance + beside**2, noise=found.variance, shortened=shares)
+    return replace(moments, variance=moments.variance + beside**2, noise=moments.variance, shortened=shares)
 
 
 def mixed(attributes: dict[str, Any]) -> bool:

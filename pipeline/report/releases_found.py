@@ -115,7 +115,7 @@ def _pointed(root: Path) -> Iterator[Path]:
 
 def nights_of(root: Path) -> dict[str, list[FoundNight]]:
     """Nights of each ``dataset/name`` under a folder, the newest last."""
-    found: dict[str, list[FoundNight]] = {}
+    nights: dict[str, list[FoundNight]] = {}
     for release_id, path in sorted(pointers(root)):
         try:
             digest, withdrawn = str(read_json(path).get("output_digest")), withdrawal_of(path)
@@ -123,8 +123,8 @@ def nights_of(root: Path) -> dict[str, list[FoundNight]]:
             digest, withdrawn = "", None
         summary = "" if withdrawn is None else f"Withdrawn on {withdrawn.day}: {withdrawn.reason}"
         digest = digest if _DIGEST.fullmatch(digest) else ""
-        found.setdefault(release_id.rpartition("/")[0], []).append(FoundNight(release_id, path, digest, summary))
-    return found
+        nights.setdefault(release_id.rpartition("/")[0], []).append(FoundNight(release_id, path, digest, summary))
+    return nights
 
 
 def fingerprint(roots: Sequence[Path]) -> tuple[tuple[str, int], ...]:

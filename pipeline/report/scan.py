@@ -120,8 +120,8 @@ def unit_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone) -> Array:
     """
     value, deviation = matrix.diagonal("kind"), matrix.diagonal("deviation")
     along = np.arange(value.size)
-    known = value > alone.reach(along, along, value, deviation)
-    return np.where(known, 1.0 / np.sqrt(np.where(known, value, 1.0)), 0.0)
+    significant = value > alone.reach(along, along, value, deviation)
+    return np.where(significant, 1.0 / np.sqrt(np.where(significant, value, 1.0)), 0.0)
 
 
 def scan(matrix: ReleasedMatrix, correlation: Array | None = None) -> Scan:
@@ -176,8 +176,8 @@ class _Pass:
         self._units = noise_units(matrix, even=alone.dependent)
         self._scale = unit_diagonal(matrix, alone) if matrix.symmetric else None
         # Weights of the test of a cell are not its colours: those follow from released values.
-        known = np.ones(matrix.shape[0]) if self._scale is None else (self._scale > 0).astype(np.float64)
-        self._weights = known / self._units[0], 1.0 / self._units[1] if self._scale is None else known / self._units[1]
+        mask = np.ones(matrix.shape[0]) if self._scale is None else (self._scale > 0).astype(np.float64)
+        self._weights = mask / self._units[0], 1.0 / self._units[1] if self._scale is None else mask / self._units[1]
         self._shown, self._raw = CellSums(matrix.shape), CellSums(matrix.shape)
         self._noise, self._shape = CellNoise(matrix, alone, *self._weights), NoiseShape(matrix.shape)
         self._column_sums, self._column_squares = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
@@ -192,9 +192,9 @@ class _Pass:
         signal = matrix.centred(value, tile.rows, tile.columns)
         scale = self._scale
         if self._correlation is not None:
-            shown = self._correlation[rows, columns]
+            relative = self._correlation[rows, columns]
         else:
-            shown = value if scale is None else _times(value, scale[rows], scale[columns])
+            relative = value if scale is None else _times(value, scale[rows], scale[columns])
         weights = self._weights[0][rows], self._weights[1][columns]
         units = self._units[0][rows], self._units[1][columns]
         stands = self._alone.stands(tile.rows[0], tile.columns[0], signal, deviation)
@@ -206,10 +206,10 @@ class _Pass:
             off = _tallied(side * (side - 1) // 2, others)
         else:
             off = _tallied(stands.size, stands)
-        strongest, without = self._strongest(tile, np.nonzero(others), (value, signal, deviation, shown))
+        strongest, without = self._strongest(tile, np.nonzero(others), (value, signal, deviation, relative))
         return _Seen(
             tile,
-            shown=self._shown.part(tile, shown),
+            shown=self._shown.part(tile, relative),
             raw=self._raw.part(tile, _times(signal, *weights)),
             noise=self._noise.part(tile, _times(deviation, *weights)),
             shape=self._shape.part(
@@ -246,8 +246,8 @@ class _Pass:
         self, tile: EntriesTile, outside: tuple[NDArray[np.intp], ...], of: tuple[Array, Array, Array, Array]
     ) -> tuple[list[tuple[float, int, int, ReleasedEntry]], int]:
         """The largest of the entries that stand and can be ranked, and how many cannot be."""
-        (i, j), (value, signal, deviation, shown), without = outside, of, 0
-        size = np.abs(shown[i, j])
+        (i, j), (value, signal, deviation, relative), without = outside, of, 0
+        size = np.abs(relative[i, j])
         if self._scale is not None:
             # A ratio beyond 1 is no correlation; rounding of a computed one is let pass.
             ranked = (self._scale[tile.rows[0] + i] * self._scale[tile.columns[0] + j] > 0) & (size <= 1.0 + 1e-9)
@@ -256,13 +256,13 @@ class _Pass:
         elif not self._matrix.presenter.ranked_by_value:
             with np.errstate(divide="ignore"):
                 size = np.abs(signal[i, j]) / deviation[i, j]
-        found = []
+        ranking = []
         for position, largest in _largest(size):
             at = int(i[position]), int(j[position])
             row, column = tile.rows[0] + at[0], tile.columns[0] + at[1]
-            entry = ReleasedEntry(row, column, float(value[at]), float(deviation[at]), float(shown[at]))
-            found.append((largest, -row, -column, entry))
-        return found, without
+            entry = ReleasedEntry(row, column, float(value[at]), float(deviation[at]), float(relative[at]))
+            ranking.append((largest, -row, -column, entry))
+        return ranking, without
 
     def result(self) -> Scan:
         matrix, sums = self._matrix, self._sums
@@ -291,9 +291,9 @@ class _Pass:
 
 def _times(values: Array, rows: Array, columns: Array) -> Array:
     """Values times a number for each row and for each column."""
-    found = values * rows[:, None]
-    found *= columns
-    return found
+    products = values * rows[:, None]
+    products *= columns
+    return products
 
 
 def _largest(sizes: Array) -> Iterator[tuple[int, float]]:

@@ -50,16 +50,16 @@ class SiteDraft:
         places
             Sections of it that may have changed meanwhile.
         """
-        known = self._known.get(name)
-        if self._before is None or not isinstance(known, dict) or known.get("of") != of:
+        entry = self._known.get(name)
+        if self._before is None or not isinstance(entry, dict) or entry.get("of") != of:
             return None
         try:
             content = (self._before / name).read_bytes()
         except OSError:
             return None
-        if hashlib.sha256(content).hexdigest() != known.get("sha256"):
+        if hashlib.sha256(content).hexdigest() != entry.get("sha256"):
             return None
-        summary = str(known.get("said"))
+        summary = str(entry.get("said"))
         self.write(name, refilled(content.decode(), places).encode(), of, summary)
         return summary
 
@@ -81,10 +81,10 @@ def _manifest(site: Path | None) -> dict[str, Any]:
     if site is None:
         return {}
     try:
-        found = json.loads((site / MANIFEST).read_bytes())
+        manifest = json.loads((site / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}  # then each page is made again
-    return found if isinstance(found, dict) else {}
+    return manifest if isinstance(manifest, dict) else {}
 
 
 @contextmanager
@@ -112,20 +112,20 @@ def replacing(output: Path) -> Iterator[SiteDraft]:
 def _replacing(output: Path) -> Iterator[SiteDraft]:
     before = _present(output)
     staging.sweep(output.parent)
-    held = staging.Held(output.parent, "site")
+    scratch = staging.Held(output.parent, "site")
     try:
-        draft = SiteDraft(held.path, before)
+        draft = SiteDraft(scratch.path, before)
         yield draft
         target = output.with_name(f".{output.name}-{draft.digest()}")
         if not _is_whole(target, draft.manifest):
-            durable.sync_tree(held.path)
-            open_as(held.path, output.parent)
+            durable.sync_tree(scratch.path)
+            open_as(scratch.path, output.parent)
             if target.exists():  # somebody has changed it
                 target.rename(staging.scratch_path(output.parent, "site"))
-            held.path.rename(target)
+            scratch.path.rename(target)
         _point(output, target)
     finally:
-        held.discard()
+        scratch.discard()
     staging.sweep(output.parent)
     for old in output.parent.glob(f".{output.name}-*"):
         if _is_ours(output, old.name) and old != target:
@@ -137,10 +137,10 @@ def _is_whole(folder: Path, manifest: dict[str, dict[str, Any]]) -> bool:
     try:
         if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
             return False  # whoever owns it could change the pages afterwards
-        found = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in manifest}
+        digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in manifest}
     except OSError:
         return False
-    return found == {name: page["sha256"] for name, page in manifest.items()} and _manifest(folder) == manifest
+    return digests == {name: page["sha256"] for name, page in manifest.items()} and _manifest(folder) == manifest
 
 
 def _point(output: Path, target: Path) -> None:

@@ -75,14 +75,14 @@ def page_sections(
     today
         Day from which nights that are left are counted.
     """
-    left = {release: words for budget in budgets for release, words in budget.ahead}
+    outlooks = {release: words for budget in budgets for release, words in budget.ahead}
     total = sum(len(shelf.nights) for shelf in shelves)
     under = f"{total:,} release{'' if total == 1 else 's'}; budgets and nights left as of {today}"
     lost = f"These configs cannot be used, so that their budgets are not shown: {', '.join(unusable)}."
     withdrawn = [f"{night.release_id}: {night.summary}" for each in shelves for night in each.nights if night.withdrawn]
     warnings = [([lost] if unusable else [], "the names of these configs"), (withdrawn, "the pointers of the releases")]
     nights = [_nights(each) for each in shelves]
-    latest = [_latest(shelf, left.get(shelf.name, "not known")) for shelf in shelves]
+    latest = [_latest(shelf, outlooks.get(shelf.name, "not known")) for shelf in shelves]
     return [
         ReportSection(title="Releases and budgets", sentences=[under], look="under", source=_MADE),
         *(ReportSection(sentences=texts, look="warning", source=source) for texts, source in warnings if texts),

@@ -53,19 +53,19 @@ class SiteDestination(StorePlace):
             The store refuses. The first page that is there leads to whole pages at any time.
         """
         folder = site.resolve()
-        wanted: Pages = json.loads((folder / MANIFEST).read_bytes())
+        pages: Pages = json.loads((folder / MANIFEST).read_bytes())
         read = self.ask(lambda: objects.content_of(self.place, MANIFEST))
-        known = _pages(None if read is None else read[0])
-        changed = {name for name, page in wanted.items() if known.get(name, {}).get("sha256") != page["sha256"]}
-        gone = [name for name in sorted(known.keys() - wanted.keys()) if _PAGE.fullmatch(name)]
-        if read is not None and not changed and known.keys() == wanted.keys():
+        remote = _pages(None if read is None else read[0])
+        changed = {name for name, page in pages.items() if remote.get(name, {}).get("sha256") != page["sha256"]}
+        gone = [name for name in sorted(remote.keys() - pages.keys()) if _PAGE.fullmatch(name)]
+        if read is not None and not changed and remote.keys() == pages.keys():
             return 0
         # Of pages that are about to change or go, the names stay and the digests do not.
-        kept = {name: {} if name in changed or name in gone else page for name, page in known.items()}
-        state = self._claim(kept, None if read is None else read[1])
+        interim = {name: {} if name in changed or name in gone else page for name, page in remote.items()}
+        state = self._claim(interim, None if read is None else read[1])
         self._send(folder, changed)
         self.ask(lambda: writes.remove(self.place, gone))
-        self._claim(wanted, state)
+        self._claim(pages, state)
         return len(changed)
 
     def _send(self, folder: Path, names: set[str]) -> None:
@@ -79,22 +79,22 @@ class SiteDestination(StorePlace):
 
     def _claim(self, pages: Pages, state: UpdateVersion | None) -> UpdateVersion:
         text = canonical_json(pages) + b"\n"
-        found = self.ask(lambda: writes.put_if_still(self.place, MANIFEST, text, state))
-        if found is None:
+        version = self.ask(lambda: writes.put_if_still(self.place, MANIFEST, text, state))
+        if version is None:
             raise StoreUnreachable(
                 "Somebody else has sent a site there meanwhile",
                 "Of several senders one at a time replaces the pages",
                 "Run again",
             )
-        return found
+        return version
 
 
 def _pages(content: bytes | None) -> dict[str, dict[str, Any]]:
     """Pages of a manifest by their names; none where it cannot be read, so that each is sent again."""
     try:
-        found = json.loads(content or b"")
+        manifest = json.loads(content or b"")
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(manifest, dict):
         return {}
-    return {name: page for name, page in found.items() if isinstance(page, dict)}
+    return {name: page for name, page in manifest.items() if isinstance(page, dict)}

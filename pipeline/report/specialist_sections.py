@@ -7,7 +7,7 @@ from typing import Any
 
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.report import after, evaluation, learned_shape
-from blockveil.pipeline.report import facts as found
+from blockveil.pipeline.report import facts as findings
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.report.number_sources import PLAN, Sources
 from blockveil.pipeline.report.report_sections import ReportSection
@@ -26,7 +26,7 @@ def specialist_sections(facts: Facts, folder: str, sources: Sources) -> list[Rep
     sources
         Where numbers come from.
     """
-    noise = sources.lines([*found.error_lines(facts), *found.spectrum_lines(facts)])
+    noise = sources.lines([*findings.error_lines(facts), *findings.spectrum_lines(facts)])
     examples = [ReportSection(sentences=[name], code=code) for name, code in _loading(facts, folder)]
     levels = [each._asdict() for each in evaluation.answers(facts)]
     whole = [
@@ -80,7 +80,7 @@ def _after(error: after.Error) -> list[ReportSection]:
 
 def _compared(facts: Facts) -> list[ReportSection]:
     """Why this mechanism was chosen, where it was chosen automatically."""
-    rows, source = found.comparison_rows(facts), "mechanism.compared, mechanism.least_error"
+    rows, source = findings.comparison_rows(facts), "mechanism.compared, mechanism.least_error"
     return (
         [ReportSection(title="Mechanisms compared", table=rows, source=source, decided_by=PLAN, folded=True)]
         if rows

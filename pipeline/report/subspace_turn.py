@@ -54,7 +54,7 @@ def turn(a: Facts, b: Facts) -> Turn:
     most = min(_KNOWN, *a.matrix.shape)
     one, other = (leading_subspace(facts.matrix, *units, most) for facts in (a, b))
     level = max(a.scan.noise_level, b.scan.noise_level)
-    k = min(_DIRECTIONS, *(int((found.values > level).sum()) for found in (one, other)))
+    k = min(_DIRECTIONS, *(int((subspace.values > level).sum()) for subspace in (one, other)))
     if k == 0 or k == a.matrix.shape[1]:
         return Turn(0, 0.0, 0.0)
     angle = float(np.max(subspace_angles(one.vectors[:, :k], other.vectors[:, :k])))

@@ -35,8 +35,8 @@ def trained(facts: Facts) -> str:
     lengths, noise = lengths_of(facts)
     if lengths is None or noise is None:
         return ""
-    found = coefficients_of(facts.attributes, facts.matrix.array)
-    return card_of(facts.attributes, lengths, noise, found)
+    coefficients = coefficients_of(facts.attributes, facts.matrix.array)
+    return card_of(facts.attributes, lengths, noise, coefficients)
 
 
 def under_way(so_far: StepsSoFar) -> str:
@@ -52,8 +52,8 @@ def curve(
     lengths: NDArray[Any], noise: NDArray[Any], attributes: Mapping[str, Any] | None = None, steps: int | None = None
 ) -> Picture:
     """Length of the noisy sum of each step beside that of its noise; of so many steps, where there are more to come."""
-    made = lengths.size
-    each = "one step" if made == 1 else f"each of {made:,} steps"
+    count = lengths.size
+    each = "one step" if count == 1 else f"each of {count:,} steps"
     text = (
         f"Length of the released sum of gradients of {each} beside the length of its noise. The first is "
         f"{number(float(lengths[0]))}, the last {number(float(lengths[-1]))}, and noise alone about "
@@ -64,21 +64,21 @@ def curve(
         from matplotlib.ticker import MaxNLocator
 
         with drawn_by(STYLE):
-            drawn = blank_figure(6.6, 2.8)
-            axes, along = drawn.add_subplot(), np.arange(1, made + 1)
+            figure = blank_figure(6.6, 2.8)
+            axes, along = figure.add_subplot(), np.arange(1, count + 1)
             # A line has two points at least; and points of many steps take more room than the line.
-            points, alone = ("o" if made <= _MOST_POINTS else ""), ("o" if made == 1 else "")
+            points, alone = ("o" if count <= _MOST_POINTS else ""), ("o" if count == 1 else "")
             axes.plot(along, lengths, color=theme.signal, marker=points, label="released sum of gradients")
             axes.plot(along, noise, color=theme.noise, marker=alone, ls="--", label="length that noise alone has")
             for line in axes.lines:
                 line.set(linewidth=1.4, markersize=2.5)
-            axes.set_xlim(0.5, (steps or made) + 0.5)
+            axes.set_xlim(0.5, (steps or count) + 0.5)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_ylim(0.0, 1.08 * float(max(lengths.max(), noise.max())))
             axes.set_xlabel("step", color=theme.ink)
             axes.set_title("How far gradients stand out from the noise, step by step", color=theme.ink, fontsize=9.5)
             axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5)
             plain_axes(axes, theme)
-            return drawn
+            return figure
 
     return pictured(draw, text)
