@@ -221,9 +221,8 @@ def _grow(
     if bound is not None:
         own = written(folder / file_name(number, 1), 1, bound.kept())
         units, owners = carried(folder, (*units, own), number), (*owners, own)
-    stored_files = (
-        (*state.files, *files) if source.config.arrival is None else tuple(files)
-    )  # dates are one stretch with those before
+    # Dates are one stretch with those before.
+    stored_files = (*state.files, *files) if source.config.arrival is None else tuple(files)
     rows_in = taken_in(files.values())
     row_file = None if rows_in is None else growth_state.with_rows(folder, rows_in, state.rows)
     point, (row_files, accepted) = taken_in_up_to(source), _with_taken(source, state, folder, number, row_sets)

@@ -64,8 +64,8 @@ def typical(answer: CellsAnswer | BucketsAnswer, population: Population, names: 
     del names
     if isinstance(answer, BucketsAnswer):
         return float(answer.design.bucket_law.standard_deviation) / population.rows
-    asked = _of_a_workload(answer)
-    size = asked[0].size if asked else float(np.sqrt(np.mean(_cell_deviations(answer) ** 2)))
+    answer_errors = _of_a_workload(answer)
+    size = answer_errors[0].size if answer_errors else float(np.sqrt(np.mean(_cell_deviations(answer) ** 2)))
     return size / population.rows
 
 

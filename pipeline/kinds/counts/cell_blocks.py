@@ -54,9 +54,9 @@ class CellBlocks:
     def values(self, tile: Tile, released: Released) -> Iterator[Block]:
         """Counts, their error, and whole counts."""
         place = box(tile, self._grid)
-        found = cells_block(released, self._design, tile.rows, tile.columns)
+        block = cells_block(released, self._design, tile.rows, tile.columns)
         sides = tuple(part.stop - part.start for part in place)
-        value, deviation = found.value.reshape(sides), found.standard_deviation.reshape(sides)
+        value, deviation = block.value.reshape(sides), block.standard_deviation.reshape(sides)
         if len(self._grid) > 2:
             self._add_along(tile, place, Estimate(value, deviation))
         yield "counts", place, value

@@ -21,18 +21,18 @@ def post_processing(answer: CellsAnswer | BucketsAnswer, arrays: ReleaseArrays) 
         return {}
     design, noise = answer.design, answer.error().frobenius
     rounding = 0.5 * math.sqrt(design.shape[0] * design.shape[1])
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "post_processing": WHOLE,
         "post_processed": "counts_integer",
         # Each cell is off by at most twice its noise, and by at most half a count more than it.
         "post_processed_frobenius_norm_bound": three_digits(min(2.0 * noise, noise + rounding), up=True),
     }
     if "counts_integer" not in arrays:  # too large to be held whole
-        return found
+        return facts
     simulated = simulated_errors.counts(
         values_of(arrays, "counts_integer").astype(np.float64).reshape(design.shape), design
     )
-    return found if simulated is None else {**found, "simulated": simulated_facts(simulated)}
+    return facts if simulated is None else {**facts, "simulated": simulated_facts(simulated)}
 
 
 POST_PROCESSING = post_processing

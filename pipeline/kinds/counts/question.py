@@ -132,17 +132,17 @@ class CellsAnswer:
 
     def facts(self) -> dict[str, Any]:
         """Cells of the grid, the strategy, and the expected error of the workload."""
-        found: dict[str, Any] = {"cells": list(self.question.query.grid)}
+        facts: dict[str, Any] = {"cells": list(self.question.query.grid)}
         if self._workload:
             error, weight = self._workload_error()
-            found["workload"] = {
+            facts["workload"] = {
                 "answers": sum(part.shape[0] * part.shape[1] for part in self._workload),
                 "expected_squared_error": error,
                 "root_mean_square_error": sqrt(error / weight),
             }
         if self.design.strategy is not None:
-            found["strategy"] = self.design.strategy.facts()
-        return found
+            facts["strategy"] = self.design.strategy.facts()
+        return facts
 
     def _workload_error(self) -> tuple[float, float]:
         """Expected squared error of all answers, and the sum of their squared weights."""
@@ -185,16 +185,16 @@ class CellsAnswer:
 
         Where a strategy was measured its noisy answers, where a workload is declared its answers.
         """
-        design, found = self.design, cell_estimates.cells(released, self.design)
-        arrays = self.question.grid_arrays(found)
+        design, cells = self.design, cell_estimates.cells(released, self.design)
+        arrays = self.question.grid_arrays(cells)
         if len(self.question.names) > 2:
-            arrays = {**arrays, **self._along_each_axis(found)}
+            arrays = {**arrays, **self._along_each_axis(cells)}
         if design.strategy is not None:
             answers = matrices.coordinate_estimate(released, design).value
             arrays = {**arrays, **design.strategy.arrays(answers, cell_estimates.row_deviations(design))}
         for number, part in enumerate(self._workload, start=1):
             if part.shape[0] * part.shape[1] <= MOST_ANSWERS:
-                answered = cell_estimates.answers(part, found, design)
+                answered = cell_estimates.answers(part, cells, design)
                 arrays = {**arrays, **_answer_arrays(f"workload_{number}", part, answered)}
         return arrays
 
@@ -265,9 +265,9 @@ class BucketsAnswer:
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Counts of cells with the standard deviation of their noise, and the buckets themselves."""
         buckets = Buckets.of(released, self.design)
-        found = matrices.Estimate(buckets.cells(), buckets.cell_deviations())
+        cells = matrices.Estimate(buckets.cells(), buckets.cell_deviations())
         arrays: ReleaseArrays = {
-            **self.question.grid_arrays(found),
+            **self.question.grid_arrays(cells),
             "bucket": self.question.folded(buckets.numbers),
             "bucket_counts": (buckets.counts, ("bucket_number",)),
             "bucket_counts_standard_deviation": (np.full(buckets.counts.size, buckets.deviation), ("bucket_number",)),
@@ -275,7 +275,7 @@ class BucketsAnswer:
         for number, part in enumerate(self.question.problem.workload, start=1):
             deviation = buckets.answer_deviations(part) if part.shape[0] * part.shape[1] <= MOST_ANSWERS else None
             if deviation is not None:
-                answers = matrices.Estimate(part.apply(found.value), deviation)
+                answers = matrices.Estimate(part.apply(cells.value), deviation)
                 arrays = {**arrays, **_answer_arrays(f"workload_{number}", part, answers)}
         return arrays
 

@@ -81,13 +81,13 @@ class NoisyDirections(MomentAnswer):
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Second moment with its error, its leading directions, all its eigenvalues, and their expected distance."""
         moment, k = dict(super().arrays(released, rows)), self.question.problem.directions
-        found = leading_directions(moment["second_moment"][0], moment["second_moment_standard_deviation"][0], k)
+        basis = leading_directions(moment["second_moment"][0], moment["second_moment_standard_deviation"][0], k)
         return {
             **moment,
             "direction": (_names(k), ("direction",)),
-            "directions": (found.directions, _PAIR),
-            "eigenvalues": (found.eigenvalues, ("eigenvalue",)),
-            "expected_squared_sine_distance": (np.asarray(found.sine_distance), ()),
+            "directions": (basis.directions, _PAIR),
+            "eigenvalues": (basis.eigenvalues, ("eigenvalue",)),
+            "expected_squared_sine_distance": (np.asarray(basis.sine_distance), ()),
         }
 
     def blocks(self, rows: int) -> Blocks | None:

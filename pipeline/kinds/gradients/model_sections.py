@@ -151,13 +151,13 @@ class TrainingSection(Section):
     @rule
     def _batched(self) -> None:
         for key, kind in (("batch_count", "fixed"), ("batch_seed", "fixed"), ("sampling_probability", "poisson")):
-            given = getattr(self, key) is not None
-            if given != (self.batches == kind):
+            is_set = getattr(self, key) is not None
+            if is_set != (self.batches == kind):
                 raise refusal(
                     key,
-                    f'given with batches = "{self.batches}"' if given else "missing",
+                    f'given with batches = "{self.batches}"' if is_set else "missing",
                     f'It belongs to batches = "{kind}"',
-                    "Remove it" if given else "Give it",
+                    "Remove it" if is_set else "Give it",
                 )
         if self.batch_count is not None and self.batch_count > self.examples:
             raise refusal(

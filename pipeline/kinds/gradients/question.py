@@ -113,8 +113,8 @@ class GradientsAnswer:
             own = self.question.query.shape[0]
             last = replace(design, spread=replace(design.spread, rows=design.spread.rows[-own:]))
             return error_report(last, left[-own:], right)
-        found, further = error_report(design, left, right), 1.0 if band is None else band.stretch
-        return replace(found, spectral=found.spectral * further, frobenius=found.frobenius * further)
+        report, further = error_report(design, left, right), 1.0 if band is None else band.stretch
+        return replace(report, spectral=report.spectral * further, frobenius=report.frobenius * further)
 
     def error_sentence(self) -> str:
         """The expected error of the sum, and of a row at the largest number of rows."""
@@ -158,15 +158,15 @@ class GradientsAnswer:
                 "gradients": (one, ("output", "input")),
                 "gradients_standard_deviation": (error, ("output", "input")),
             }
-        found: dict[str, tuple[Any, tuple[str, ...]]] = {
+        release_arrays: dict[str, tuple[Any, tuple[str, ...]]] = {
             "weight": (text(_places(self.question)), ("weight",)),
             "gradients": (value.ravel(), ("weight",)),
             "gradients_standard_deviation": (deviation.ravel(), ("weight",)),
         }
         for (layer, axes), (part, error) in zip(layer_axes(query.model).items(), parts, strict=True):
-            found[f"{layer}_gradients"] = (part, axes)
-            found[f"{layer}_gradients_standard_deviation"] = (error, axes)
-        return found
+            release_arrays[f"{layer}_gradients"] = (part, axes)
+            release_arrays[f"{layer}_gradients_standard_deviation"] = (error, axes)
+        return release_arrays
 
     def blocks(self, rows: int) -> Blocks | None:
         """A model is put together whole."""
@@ -175,12 +175,12 @@ class GradientsAnswer:
 def _places(question: Gradients) -> tuple[str, ...]:
     """Names of all weights, in the order of a released sum."""
     names = ("constant", *question.features)
-    found: list[str] = []
+    places: list[str] = []
     for layer, (outputs, _) in zip(question.query.model.layers, question.query.model.shapes, strict=True):
         units = _numbered("output" if layer == "last" else layer.replace("hidden", "unit"), outputs)
-        found += [f"{unit} of {name}" for unit in units for name in names]
+        places += [f"{unit} of {name}" for unit in units for name in names]
         names = ("constant", *units)
-    return tuple(found)
+    return tuple(places)
 
 
 def _numbered(name: str, count: int) -> tuple[str, ...]:
@@ -249,8 +249,8 @@ def _route_lines(question: Question, mu: float) -> list[tuple[str, str]]:
             classes = int(query.label[1]) + 1
             if query.model.output is Output.SQUARED or query.model.hidden or mu <= 0.0:
                 return []
-            found = route(training.all_examples, len(question.features), classes, mu, training.steps)
-            return [("Route", found.sentence)]
+            choice = route(training.all_examples, len(question.features), classes, mu, training.steps)
+            return [("Route", choice.sentence)]
     return []
 
 

@@ -59,7 +59,7 @@ def route(records: float, features: int, classes: int, mu: float, steps: int) ->
         The declared number of steps.
     """
     learnt = records * mu / features
-    paid = min(_MOST, max(_FEWEST, round(STEPS_PAID * learnt)))
+    useful_steps = min(_MOST, max(_FEWEST, round(STEPS_PAID * learnt)))
     covariance = classes == 2 and learnt >= ALIKE
     text = f"{records:,.0f} records times mu {mu:.3g} over {features:,} features are {learnt:.3g}, "
     if covariance:
@@ -68,8 +68,8 @@ def route(records: float, features: int, classes: int, mu: float, steps: int) ->
     else:
         chosen = "steps"
         text += "where steps were right more often than a covariance with ridge or LDA"
-        if not paid / _FAR <= steps <= paid * _FAR:
-            text += f"; about {paid:,} steps paid there"
+        if not useful_steps / _FAR <= steps <= useful_steps * _FAR:
+            text += f"; about {useful_steps:,} steps paid there"
     if learnt < LEAST:
         text += f"; but little was learnt at {LEAST:g} already: take fewer features, more records or a larger epsilon"
-    return Route(learnt, covariance, paid, f"{chosen}: {text}. That was measured on census records and digits")
+    return Route(learnt, covariance, useful_steps, f"{chosen}: {text}. That was measured on census records and digits")

@@ -253,18 +253,18 @@ def arrays(training: Training, query: GradientsQuery, design: NoiseDesign, relea
             after.append(np.concatenate([part.ravel() for part in course.weights.values()]))
     along = "step" if whole else "last_step"
     of_sums, of_noise = (np.array(each) for each in zip(*lengths, strict=True))
-    found: dict[str, tuple[Any, tuple[str, ...]]] = {
+    release_arrays: dict[str, tuple[Any, tuple[str, ...]]] = {
         "gradients": (value, (along, "weight")),
         "gradients_standard_deviation": (deviation, (along, "weight")),
         "gradient_length": (of_sums, ("step",)),
         "gradient_length_of_noise": (of_noise, ("step",)),
     }
     if training.publishes == "weights":
-        found["after_each_step"] = (np.array(after), ("step", "weight"))
+        release_arrays["after_each_step"] = (np.array(after), ("step", "weight"))
     axes = layer_axes(query.model)
     for layer, array in course.weights.items():
-        found[f"{layer}_weights"] = (array, axes[layer])
-    return found
+        release_arrays[f"{layer}_weights"] = (array, axes[layer])
+    return release_arrays
 
 
 def _length(row: NDArray[np.float64]) -> float:

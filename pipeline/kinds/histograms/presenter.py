@@ -24,16 +24,16 @@ class HistogramsPresenter(Presenter):
         """Bounds beyond which nothing stands out, and the share of a column's values outside; NaN where unknown."""
         rows: list[Row] = []
         few = {name: whole[: 2 * most] for name in _NAMES if (whole := facts.matrix.array(name)) is not None}
-        for name, found in bounds_of(few, facts.attributes)[:most]:
+        for name, bounds in bounds_of(few, facts.attributes)[:most]:
             unknown = float("nan")
             rows.append(
                 {
                     "feature": name,
-                    "lower bound": unknown if found is None else found.lower,
-                    "upper bound": unknown if found is None else found.upper,
-                    "share outside": unknown if found is None else found.outside.share,
-                    "share outside, least": unknown if found is None else found.outside.least_share,
-                    "share outside, most": unknown if found is None else found.outside.most_share,
+                    "lower bound": unknown if bounds is None else bounds.lower,
+                    "upper bound": unknown if bounds is None else bounds.upper,
+                    "share outside": unknown if bounds is None else bounds.outside.share,
+                    "share outside, least": unknown if bounds is None else bounds.outside.least_share,
+                    "share outside, most": unknown if bounds is None else bounds.outside.most_share,
                 }
             )
         return rows
@@ -44,14 +44,14 @@ class HistogramsPresenter(Presenter):
         for i, row in enumerate(rows):
             low, high = (float(row[f"{end} bound"]) for end in ("lower", "upper"))
             shares = [float(row[f"share outside, {end}"]) for end in ("least", "most")]
-            shown = {"column": str(row["feature"])}
+            line = {"column": str(row["feature"])}
             if counted is not None:
-                shown["values"] = measured(*(float(part[i]) for part in counted))
-            found = math.isfinite(low) or math.isfinite(high)
-            shown["bins stand out"] = f"between {number(low)} and {number(high)}" if found else "none"
+                line["values"] = measured(*(float(part[i]) for part in counted))
+            is_bounded = math.isfinite(low) or math.isfinite(high)
+            line["bins stand out"] = f"between {number(low)} and {number(high)}" if is_bounded else "none"
             beyond = " to ".join(f"{100.0 * share:.2g}" for share in shares)
-            shown["values beyond, in 95 of 100 releases"] = f"{beyond} %" if found else ""
-            shown_rows.append(shown)
+            line["values beyond, in 95 of 100 releases"] = f"{beyond} %" if is_bounded else ""
+            shown_rows.append(line)
         return shown_rows
 
 

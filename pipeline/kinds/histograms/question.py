@@ -128,9 +128,9 @@ class HistogramsAnswer:
 
     def error_sentence(self) -> str:
         """The expected error in records, and what that means for bounds."""
-        deviations, found = self.deviations(), 2.0 * self.noise.band
+        deviations, factor = self.deviations(), 2.0 * self.noise.band
         return (
-            f"a bin's standard deviation is {span(deviations)} records; a bin of {span(found * deviations)} "
+            f"a bin's standard deviation is {span(deviations)} records; a bin of {span(factor * deviations)} "
             "records or more is found, in 95 of 100 releases all of them"
         )
 
@@ -151,10 +151,10 @@ class HistogramsAnswer:
 
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Noisy counts, their error, and what the bins are; where a strategy was measured, values of each column."""
-        design, found = self.design, cell_estimates.cells(released, self.design)
+        design, cells = self.design, cell_estimates.cells(released, self.design)
         arrays: ReleaseArrays = {
-            "histograms": (found.value, _AXES),
-            DEVIATION: (found.standard_deviation, _AXES),
+            "histograms": (cells.value, _AXES),
+            DEVIATION: (cells.standard_deviation, _AXES),
             **self.question.axes(),
         }
         if design.strategy is None:
@@ -168,13 +168,13 @@ class HistogramsAnswer:
 
 def build(loaded: LoadedConfig, asked: ColumnHistogramsSection) -> ColumnHistograms:
     """Question of a config."""
-    stored, found = asked.columns, list[tuple[str, int, ColumnBins]]()
+    stored, columns = asked.columns, list[tuple[str, int, ColumnBins]]()
     for feature in asked.counted:
         place = stored.index(feature.name)
-        found.append((feature.name, place, _bins(asked, feature)))
+        columns.append((feature.name, place, _bins(asked, feature)))
         if asked.digits is not None and feature.edges is None:
-            found.append((feature.name + BY_DIGITS, place, DigitBins(asked.digits)))
-    names, at, bins = zip(*found, strict=True)
+            columns.append((feature.name + BY_DIGITS, place, DigitBins(asked.digits)))
+    names, at, bins = zip(*columns, strict=True)
     query = HistogramQuery(bins, MissingValue(asked.missing), None if names == stored else at)
     last = query.missing is MissingValue.COUNT
     problem = Histograms(query.sizes, loaded.config.privacy.neighbours, asked.rows_at_most, last)
@@ -207,7 +207,7 @@ def chosen(
     """
     names = [str(name) for name in arrays["feature"][...]]
     digits = {name: row for row, name in enumerate(names) if name.endswith(BY_DIGITS)} if by_digits else {}
-    found = []
+    choices = []
     for row, name in enumerate(names):
         if name in digits:
             continue
@@ -216,8 +216,8 @@ def chosen(
         if bounds is not None and beside is not None:
             behind = _histogram(arrays, beside)[0][1:]  # without zero
             bounds = narrowed(bounds, octaves, DigitCounts(behind, own, len(digits)), accepted)
-        found.append((name, bounds))
-    return found
+        choices.append((name, bounds))
+    return choices
 
 
 def _histogram(arrays: Mapping[str, Any], row: int) -> tuple[Vector, Vector, Vector]:

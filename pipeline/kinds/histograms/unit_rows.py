@@ -15,10 +15,10 @@ from blockveil.pipeline.sections.query_sections import QuerySection
 def unit_rows(question: ColumnHistograms, query: QuerySection, rng: np.random.Generator) -> Iterator[Row]:
     """Rows in bins of the columns that are counted, with zero in all others."""
     del query
-    asked = question.query
-    for row in _in_bins(asked, rng):
+    histogram_query = question.query
+    for row in _in_bins(histogram_query, rng):
         values = np.zeros(question.stored)
-        values[list(asked.at or range(question.stored))] = row.values
+        values[list(histogram_query.at or range(question.stored))] = row.values
         yield Row(row.where, values)
 
 

@@ -99,12 +99,12 @@ class MarginalsAnswer:
     def facts(self) -> dict[str, Any]:
         """Axes of the tables, and the strategy where residuals are measured."""
         tables = self.question.problem.tables
-        found: dict[str, Any] = {"tables": [list(table) for table in tables.tables], "cells": list(tables.sizes)}
+        facts: dict[str, Any] = {"tables": [list(table) for table in tables.tables], "cells": list(tables.sizes)}
         if tables.ordered:
-            found["ordered"] = list(tables.ordered)
+            facts["ordered"] = list(tables.ordered)
         if self.design.strategy is not None:
-            found["strategy"] = self.design.strategy.facts()
-        return found
+            facts["strategy"] = self.design.strategy.facts()
+        return facts
 
     def work(self, rows: int) -> Work:
         """Work of reading and counting, and of the search for consistent tables without negative counts."""
@@ -156,16 +156,16 @@ class MarginalsAnswer:
 
     def deviations(self) -> NDArray[np.float64]:
         """Standard deviation of each count, in records, shape (cells,)."""
-        found: NDArray[np.float64] = cell_estimates.cell_deviations(self.design)[0]
-        return found
+        deviations: NDArray[np.float64] = cell_estimates.cell_deviations(self.design)[0]
+        return deviations
 
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Counts of all tables, each table by itself with its error, and tables that are not negative."""
-        design, found = self.design, cell_estimates.cells(released, self.design)
+        design, cells = self.design, cell_estimates.cells(released, self.design)
         arrays: ReleaseArrays = {
-            "tables": (found.value[0], ("cell",)),
-            "tables_standard_deviation": (found.standard_deviation[0], ("cell",)),
-            **self._each(found),
+            "tables": (cells.value[0], ("cell",)),
+            "tables_standard_deviation": (cells.standard_deviation[0], ("cell",)),
+            **self._each(cells),
             **self.question.axes(),
         }
         if design.strategy is not None:

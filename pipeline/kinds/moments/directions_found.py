@@ -29,8 +29,8 @@ def found_in_noise(answer: MomentAnswer, population: Population) -> Directions |
     features = len(answer.question.features)
     if features < 2:
         return None
-    asked = getattr(answer.question.problem, "directions", features)
-    return Directions(min(found_of(sine_of_noise(answer, population)), asked), asked)
+    directions = getattr(answer.question.problem, "directions", features)
+    return Directions(min(found_of(sine_of_noise(answer, population)), directions), directions)
 
 
 def angles_in_noise(answer: MomentAnswer, population: Population, count: int) -> float:
@@ -86,20 +86,20 @@ def _shared(answer: MomentAnswer, population: Population, names: Sequence[str]) 
     if moments.noise.common is None:
         return np.zeros(len(names))
     scale = answer.question.coordinates.scale[[answer.question.features.index(name) for name in names]]
-    found: Vector = moments.noise.common[lead:] * (np.diagonal(moments.noise.to_raw)[lead:] / scale) ** 2 / moments.rows
-    return found
+    noise: Vector = moments.noise.common[lead:] * (np.diagonal(moments.noise.to_raw)[lead:] / scale) ** 2 / moments.rows
+    return noise
 
 
 def _scaled(answer: MomentAnswer, population: Population, names: Sequence[str]) -> list[float]:
     """Noise of variances over the root of two, and of covariances, per record, in scaled features."""
     moments = moments_of(answer, population, names)
     scale = answer.question.coordinates.scale[[answer.question.features.index(name) for name in names]]
-    found = []
+    deviations = []
     for i in range(len(names)):
         own = 1.0 if answer.question.lead else 0.0
-        found.append(moments.product_deviation(i, i, own) / (math.sqrt(2.0) * float(scale[i]) ** 2))
-        found += [moments.product_deviation(i, j, 0.0) / float(scale[i] * scale[j]) for j in range(i)]
-    return found
+        deviations.append(moments.product_deviation(i, i, own) / (math.sqrt(2.0) * float(scale[i]) ** 2))
+        deviations += [moments.product_deviation(i, j, 0.0) / float(scale[i] * scale[j]) for j in range(i)]
+    return deviations
 
 
 def found_of(sines: Vector) -> int:

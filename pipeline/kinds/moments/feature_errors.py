@@ -61,7 +61,7 @@ def errors_by_feature(answer: MomentAnswer, population: Population) -> list[Expe
     Without a constant coordinate there is no mean and no count: it is the error of the root mean square from the
     origin, at the supposed number of records.
     """
-    found = []
+    errors = []
     for name in listed_features(answer):
         moments = moments_of(answer, population, [name])
         own = float(moments.size[0])
@@ -69,13 +69,13 @@ def errors_by_feature(answer: MomentAnswer, population: Population) -> list[Expe
             size = INTERVAL * moments.mean_deviation(0)
             # A shape that is learned has its centre where the records are.
             worst = size if _learned(answer) else INTERVAL * _furthest(answer, population, name).mean_deviation(0)
-            found.append(ExpectedError(f"mean of {name}", size, worst))
+            errors.append(ExpectedError(f"mean of {name}", size, worst))
         size, what = INTERVAL * moments.size_deviation(0), "standard deviation"
         # Where the error of a variance is as large as the variance, that of its root is not known.
         size = size if 2.0 * size < own else math.inf
         what = what if answer.question.lead else "root mean square"
-        found.append(ExpectedError(f"{what} of {name}", size))
-    return found
+        errors.append(ExpectedError(f"{what} of {name}", size))
+    return errors
 
 
 def _furthest(answer: MomentAnswer, population: Population, name: str) -> SupposedMoments:
@@ -107,7 +107,7 @@ def correlations(answer: MomentAnswer, population: Population) -> list[ExpectedE
     pairs = list(combinations(few, 2))
     sizes = [_of_a_pair(answer, population, pair) for pair in pairs]
     narrow = replace(population, size=population.size / _NARROW)
-    found = []
+    errors = []
     for size, pair in sorted(zip(sizes, pairs, strict=True))[:: max(1, len(pairs) - 1)]:
         which = "the same for all pairs" if max(sizes) <= 1.01 * min(sizes) else " with ".join(pair)
         worse = f"; ± {short_number(_of_a_pair(answer, narrow, pair))} where standard deviations are a third of that"
@@ -115,8 +115,8 @@ def correlations(answer: MomentAnswer, population: Population) -> list[ExpectedE
             wider = f"; ± {short_number(4.0 * size)} where tails are so heavy that the ellipsoid is twice as wide"
             worse = "" if population.earlier else wider
         note = f"{which}{worse}"
-        found.append(ExpectedError(f"correlation of {population.correlation:g}", size, of=1.0, note=note))
-    return found[:1] if max(sizes) <= 1.01 * min(sizes) else found
+        errors.append(ExpectedError(f"correlation of {population.correlation:g}", size, of=1.0, note=note))
+    return errors[:1] if max(sizes) <= 1.01 * min(sizes) else errors
 
 
 _NARROW = 3.0

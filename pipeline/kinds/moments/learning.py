@@ -44,8 +44,8 @@ class OfCovariance:
 
     def expected(self, design: NoiseDesign, sizes: Vector, rings: RingsSeen) -> Expected:
         """Squared error of products."""
-        moved = OF_CORRELATIONS if self.questions.shape.learn == "correlation" else rings.moved
-        return error_of_products(sizes, noise_of_products(design) / rings.many, moved)
+        displacement = OF_CORRELATIONS if self.questions.shape.learn == "correlation" else rings.moved
+        return error_of_products(sizes, noise_of_products(design) / rings.many, displacement)
 
     def in_box(self, design: NoiseDesign, unit: Vector, records: float) -> float:
         """Squared error of products in the box."""

@@ -23,15 +23,15 @@ def _directions_alone(plan: Plan, population: Population) -> Iterator[Lever]:
     query = plan.config.query
     if not isinstance(query, MomentSection) or len(query.columns) < 2:
         return
-    wanted = min(_DIRECTIONS, len(query.columns) - 1)
+    count = min(_DIRECTIONS, len(query.columns) - 1)
     shared = {key: getattr(query, key) for key in ("geometry", "rows_at_most", "missing", "quantisation_bits")}
-    section = DirectionsSection(kind="principal-directions", directions=wanted, **shared)
-    before = size_of_directions(plan, population, wanted) or 0.0
+    section = DirectionsSection(kind="principal-directions", directions=count, **shared)
+    before = size_of_directions(plan, population, count) or 0.0
     for mechanism in (plan.config.mechanism, _EXPONENTIAL):
         narrower = replanned(plan, with_table(plan.loaded, query=section, mechanism=mechanism))
-        after = None if narrower is None else size_of_directions(narrower, population, wanted)
+        after = None if narrower is None else size_of_directions(narrower, population, count)
         if narrower is not None and after:
-            which = "the leading principal direction" if wanted == 1 else f"the {wanted} leading principal directions"
+            which = "the leading principal direction" if count == 1 else f"the {count} leading principal directions"
             yield Lever(
                 f"{which} in place of the matrix, by {narrower.mechanism.name}",
                 before / after,

@@ -31,7 +31,7 @@ def post_processing(answer: MomentAnswer, arrays: ReleaseArrays) -> dict[str, An
         return {}
     design, coordinates, stand_in = answer.design, answer.question.coordinates, _stand_in(answer, arrays)
     how = SHRUNK if answer.shrinks else NEAREST_PSD
-    found: dict[str, Any] = {"post_processing": how, "post_processed": f"{answer.matrix}_psd"}
+    facts: dict[str, Any] = {"post_processing": how, "post_processed": f"{answer.matrix}_psd"}
     scaled = coordinates.to_scaled()
     units = np.ones(coordinates.dimension) if scaled is None else scaled
     released = _scaled(values_of(arrays, answer.matrix), coordinates)
@@ -44,12 +44,12 @@ def post_processing(answer: MomentAnswer, arrays: ReleaseArrays) -> dict[str, An
     else:
         simulated = simulated_errors.second_moment(stand_in, design, coordinates, answer.shrinks)
         norm, basis = error_report(design, units, units).spectral, "Davis-Kahan"
-        found["post_processed_frobenius_norm_bound"] = three_digits(_after_bound(answer, arrays, stand_in), up=True)
+        facts["post_processed_frobenius_norm_bound"] = three_digits(_after_bound(answer, arrays, stand_in), up=True)
     if simulated is None:
-        return found
-    found["simulated"] = simulated_facts(simulated)
+        return facts
+    facts["simulated"] = simulated_facts(simulated)
     spectrum = np.linalg.eigvalsh(released).astype(np.float64)
-    found["subspace"] = {
+    facts["subspace"] = {
         "matrix": f"{answer.matrix} with each feature in units of its declared scale",
         "bound_by": basis,
         "leading": [
@@ -61,7 +61,7 @@ def post_processing(answer: MomentAnswer, arrays: ReleaseArrays) -> dict[str, An
             for k, lost in enumerate(simulated.subspace, 1)
         ],
     }
-    return found
+    return facts
 
 
 def _after_bound(answer: MomentAnswer, arrays: ReleaseArrays, stand_in: Array) -> float:

@@ -72,15 +72,15 @@ class CovariancePresenter(SecondMomentPresenter):
         variance, deviation = matrix.diagonal("kind"), matrix.diagonal("deviation")
         reach, shown_rows = _reach(facts, variance, deviation), []
         for i, name in enumerate(matrix.names(0, LONGEST_TABLE)):
-            shown = {"feature": name}
+            line = {"feature": name}
             if declared is not None:
                 low, high = declared[i]
-                shown["declared range"] = f"{number(low)} to {number(high)}"
-            shown["mean"] = measured(float(mean[i]), float(noise[i]))
-            shown["standard deviation"] = spread(float(variance[i]), float(deviation[i]), float(reach[i]))
+                line["declared range"] = f"{number(low)} to {number(high)}"
+            line["mean"] = measured(float(mean[i]), float(noise[i]))
+            line["standard deviation"] = spread(float(variance[i]), float(deviation[i]), float(reach[i]))
             if declared is not None:
-                shown["noise of the mean, share of the range"] = f"{100.0 * float(noise[i]) / (high - low):.2g} %"
-            shown_rows.append(shown)
+                line["noise of the mean, share of the range"] = f"{100.0 * float(noise[i]) / (high - low):.2g} %"
+            shown_rows.append(line)
         return shown_rows
 
 

@@ -207,28 +207,28 @@ class MomentAnswer:
                 ),
             }
         rounding = self.question.rounding
-        found = matrices.covariance(
+        moments = matrices.covariance(
             released, self.design, coordinates, self._public_count(rows), self.shrinks, rounding
         )
-        taken: ReleaseArrays = {}
+        extra_arrays: ReleaseArrays = {}
         if (shortening := self.question.shortening) is not None:
-            noise = np.diagonal(found.covariance.standard_deviation)
-            variances = shortening.taken(np.diagonal(found.covariance.value), noise)
-            taken = {"clipped_variance": (variances, ("feature",))}
-            shift = found.mean.value - coordinates.origin
-            found = TakenByShortening.of(variances, shortening.share, found.covariance.value, shift).beside(found)
+            noise = np.diagonal(moments.covariance.standard_deviation)
+            variances = shortening.taken(np.diagonal(moments.covariance.value), noise)
+            extra_arrays = {"clipped_variance": (variances, ("feature",))}
+            shift = moments.mean.value - coordinates.origin
+            moments = TakenByShortening.of(variances, shortening.share, moments.covariance.value, shift).beside(moments)
         return {
-            **taken,
+            **extra_arrays,
             "feature": (names, ("feature",)),
-            "count": (found.count.value, ()),
-            "count_standard_deviation": (found.count.standard_deviation, ()),
-            "mean": (found.mean.value, ("feature",)),
-            "mean_standard_deviation": (found.mean.standard_deviation, ("feature",)),
-            "covariance": (found.covariance.value, _PAIR),
-            "covariance_standard_deviation": (found.covariance.standard_deviation, _PAIR),
-            "covariance_psd": (found.covariance_psd, _PAIR),
-            "second_moment": (found.second_moment.value, _PAIR),
-            "second_moment_standard_deviation": (found.second_moment.standard_deviation, _PAIR),
+            "count": (moments.count.value, ()),
+            "count_standard_deviation": (moments.count.standard_deviation, ()),
+            "mean": (moments.mean.value, ("feature",)),
+            "mean_standard_deviation": (moments.mean.standard_deviation, ("feature",)),
+            "covariance": (moments.covariance.value, _PAIR),
+            "covariance_standard_deviation": (moments.covariance.standard_deviation, _PAIR),
+            "covariance_psd": (moments.covariance_psd, _PAIR),
+            "second_moment": (moments.second_moment.value, _PAIR),
+            "second_moment_standard_deviation": (moments.second_moment.standard_deviation, _PAIR),
         }
 
     def blocks(self, rows: int) -> Blocks | None:

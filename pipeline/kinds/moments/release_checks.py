@@ -79,16 +79,16 @@ def _ratios(check: ArrayCheck, grid: StatedGrid, origin: Values, scale: Values, 
     value, moment = check.of("covariance", (d, d)), check.arrays.get("second_moment")
     deviation = check.arrays.get(f"covariance{DEVIATION}")
     for (part,) in slabs((d, d)):
-        found, product = np.asarray(value[part], np.float64), np.outer(shift[part], shift)
+        covariance, product = np.asarray(value[part], np.float64), np.outer(shift[part], shift)
         units, rows = np.outer(scale[part], scale), slice(part.start + 1, part.stop + 1)
         if moment is None:
             low, high = (each * units for each in grid.steps(rows, features))
             mean = np.abs(shift) + np.abs(origin)
-            error = 16.0 * ULP * divisor * (np.abs(found) + np.outer(mean[part], mean))
-            check.on_grid("covariance", (found + product) * divisor, (low, high), error)
+            error = 16.0 * ULP * divisor * (np.abs(covariance) + np.outer(mean[part], mean))
+            check.on_grid("covariance", (covariance + product) * divisor, (low, high), error)
             continue
         ratio = np.asarray(moment[part], np.float64) / divisor
-        off = np.abs(found - (ratio - product)) - CLOSE * (np.abs(ratio) + np.abs(product))
+        off = np.abs(covariance - (ratio - product)) - CLOSE * (np.abs(ratio) + np.abs(product))
         check.require("covariance", bool(np.all(off <= 0.0)))
         if deviation is not None:
             noise = _CovarianceNoise(shift, of_count, divisor, _common(check, grid, scale))
@@ -106,8 +106,8 @@ def _common(check: ArrayCheck, grid: StatedGrid, scale: Values) -> Values:
         return np.zeros(scale.size)
     times, shared = grid.common
     own = np.diagonal(grid.steps(slice(None), slice(None))[0]) * grid.deviation
-    found: Values = times[0] * shared * own[0] * own[1:] * scale**2
-    return found
+    covariances: Values = times[0] * shared * own[0] * own[1:] * scale**2
+    return covariances
 
 
 def _positive(check: ArrayCheck, name: str) -> None:
@@ -137,8 +137,8 @@ class _CovarianceNoise:
         places = rows - part.start, rows
         # An entry of the diagonal takes the noise of one sum twice.
         variance[places] += 2.0 * shift[part] ** 2 * sums[part] ** 2 + 2.0 * factor[places] * self._common[part]
-        found: Values = np.sqrt(np.maximum(variance, 0.0)) / self._divisor
-        return found
+        deviations: Values = np.sqrt(np.maximum(variance, 0.0)) / self._divisor
+        return deviations
 
 
 def moved(stated: Mapping[str, Any], arrays: Mapping[str, Any], power: int) -> Moved:

@@ -20,7 +20,7 @@ def errors(answer: OuterAnswer, population: Population) -> list[ExpectedError]:
     noise, names = answer.design, (answer.question.left, answer.question.right)
     rows, columns = noise.spread.rows * left, noise.spread.columns * right
     rounding = answer.question.rounding
-    found = []
+    errors = []
     for end in (np.argmin, np.argmax):
         i, j = int(end(rows)), int(end(columns))
         own = noise.standard_deviations((i, i + 1), (j, j + 1))
@@ -28,8 +28,8 @@ def errors(answer: OuterAnswer, population: Population) -> list[ExpectedError]:
         deviation = float(own[0, 0] * left[i] * right[j])
         size, widest = interval_of_an_entry(noise) * deviation / population.rows, float(left[i] * right[j])
         note = f"{names[0][i]}, {names[1][j]}; the product of their half widths is {widest:.3g}"
-        found.append(ExpectedError("entry of the mean", size, of=widest, note=note))
-    return found[:1] if found[1].size <= 1.01 * found[0].size else found
+        errors.append(ExpectedError("entry of the mean", size, of=widest, note=note))
+    return errors[:1] if errors[1].size <= 1.01 * errors[0].size else errors
 
 
 def typical(answer: OuterAnswer, population: Population, names: Sequence[str] = ()) -> float:

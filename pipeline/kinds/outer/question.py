@@ -120,11 +120,11 @@ class OuterAnswer:
         """Sum over records of ``(a - origin)(b - origin)'`` and its error."""
         query = self.question.query
         left, right = query.left.coordinates, query.right.coordinates
-        found = matrices.outer_products(released, self.design, left, right, self.question.rounding)
+        products = matrices.outer_products(released, self.design, left, right, self.question.rounding)
         return {
             **self._axes(),
-            "outer_products": (found.value, _PAIR),
-            "outer_products_standard_deviation": (found.standard_deviation, _PAIR),
+            "outer_products": (products.value, _PAIR),
+            "outer_products_standard_deviation": (products.standard_deviation, _PAIR),
         }
 
     def blocks(self, rows: int) -> Blocks | None:

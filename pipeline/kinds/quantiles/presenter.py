@@ -38,15 +38,15 @@ class QuantilesPresenter(Presenter):
 
     def in_own_units(self, facts: Facts, rows: Sequence[Row]) -> list[dict[str, str]]:
         """The same for a reader: days as dates."""
-        axes, shown = facts.attributes["query"]["axes"], []
+        axes, lines = facts.attributes["query"]["axes"], []
         shares = facts.matrix.array("probability")
         for axis, row in zip(axes, rows, strict=False):
             line = {"column": str(row["column"])}
             for p in () if shares is None else shares:
                 value, low, high = (_written(float(row[_title(p) + end]), axis.get("since")) for end in _PARTS.values())
                 line[_title(p)] = f"{value} ({low} to {high})"
-            shown.append(line)
-        return shown
+            lines.append(line)
+        return lines
 
 
 def _title(probability: float) -> str:

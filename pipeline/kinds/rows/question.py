@@ -118,11 +118,11 @@ class RowsAnswer:
 
     def arrays(self, released: Released, rows: int) -> ReleaseArrays:
         """Noisy records and the standard deviation of a feature's noise."""
-        found = matrices.records(released, self.design, self.question.coordinates)
+        records = matrices.records(released, self.design, self.question.coordinates)
         return {
             "feature": (text(self.question.features), ("feature",)),
-            "rows": (found.value, _PAIR),
-            "rows_standard_deviation": (found.standard_deviation, _PAIR),
+            "rows": (records.value, _PAIR),
+            "rows_standard_deviation": (records.standard_deviation, _PAIR),
         }
 
     def blocks(self, rows: int) -> Blocks | None:

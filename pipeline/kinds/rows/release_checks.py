@@ -29,9 +29,9 @@ def _arrays(check: ArrayCheck) -> None:
     low, high = (each[0] * scale for each in grid.steps(slice(0, 1), slice(None)))
     expected = [each[0] * scale for each in grid.deviations(slice(0, 1), slice(None))]
     for part in slabs(value.shape):
-        found = np.asarray(value[part], np.float64)
-        error = ULP * (np.abs(found) + np.abs(origin))
-        check.on_grid("rows", found - origin, (low, high), error)
+        records = np.asarray(value[part], np.float64)
+        error = ULP * (np.abs(records) + np.abs(origin))
+        check.on_grid("rows", records - origin, (low, high), error)
         check.require(f"rows{DEVIATION}", same(deviation[part], *expected))
 
 

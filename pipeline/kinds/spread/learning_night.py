@@ -154,14 +154,14 @@ class Learning:
         """Public numbers of all stages but the box, as plain JSON values."""
         before: dict[str, Any] = {} if self.bounds is None else {"bounds": stated(self.bounds)}
         before = before | {"pilot": stated(self._pilot)} if self.earlier is None else {"earlier": self.earlier.plain}
-        found = {
+        facts = {
             "for": self.questions.shape.learn,
             "version": 3,
             **before,
             "rings": stated(self.rings),
             "ellipsoid": {**self.ellipsoid.facts(), "loss": self.ellipsoid.loss.plain},
         }
-        return {"learning": found}
+        return {"learning": facts}
 
     def lines(self) -> list[tuple[str, str]]:
         """What a night learns before its answer, and of which shape the numbers of a plan are."""
@@ -310,10 +310,10 @@ class Learning:
 
     def blank(self, rows: int) -> list[Drawn]:
         """All stages before the last one, as if each had released zeros; rows as for :meth:`due`."""
-        drawn: list[Drawn] = []
-        while (stage := self.due(drawn, rows)) is not None:
-            drawn.append(Drawn(stage, np.zeros(stage.answer.design.shape, dtype=np.int64)))
-        return drawn
+        draws: list[Drawn] = []
+        while (stage := self.due(draws, rows)) is not None:
+            draws.append(Drawn(stage, np.zeros(stage.answer.design.shape, dtype=np.int64)))
+        return draws
 
     def _axes(self, drawn: Sequence[Drawn], rows: int) -> LearnedAxes:
         """Centre and axes, in half widths about the middle of the box, by the pilots or by the earlier night."""
@@ -344,9 +344,9 @@ class Learning:
         answer, width = pilot.stage.answer, self.weights.size
         if not isinstance(answer, TotalsAnswer):
             raise RuntimeError("only pilots see where records lie")
-        found, own = answer.arrays(pilot.released, rows), answer.question.coordinates
-        mean, square = np.split(found["mean"][0], 2)
-        noise = found["mean_standard_deviation"][0][width:]
+        arrays, own = answer.arrays(pilot.released, rows), answer.question.coordinates
+        mean, square = np.split(arrays["mean"][0], 2)
+        noise = arrays["mean_standard_deviation"][0][width:]
         variance = square - ((mean - own.origin[:width]) / own.scale[:width]) ** 2
         widths = self.questions.half_widths
         squares = (own.scale[:width] / widths) ** 2
@@ -384,8 +384,8 @@ class Learning:
         share = radius.shortened + radius.uncertain
         unshortened, before = None, None if self.earlier is None else self.earlier.shortened
         if self.earlier is None and self.bounds is None:
-            seen, squares = self._seen(drawn[0], rows), self.questions.half_widths**2
-            unshortened = seen.variance * squares, seen.noise * squares
+            noisy_spread, squares = self._seen(drawn[0], rows), self.questions.half_widths**2
+            unshortened = noisy_spread.variance * squares, noisy_spread.noise * squares
         shortening = Shortening(units, radius.lost, share, unshortened, before)
         if stays:
             return Learned((centre, np.zeros(0)), None, facts)

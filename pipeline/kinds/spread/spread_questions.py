@@ -77,18 +77,18 @@ class LearningQuestions:
     @classmethod
     def of(cls, loaded: LoadedConfig) -> LearningQuestions | None:
         """Questions of a config; None where it declares its shape itself."""
-        asked = loaded.config.query
-        if not isinstance(asked, Asked) or not isinstance(asked.geometry, BoxGeometry):
+        query = loaded.config.query
+        if not isinstance(query, Asked) or not isinstance(query.geometry, BoxGeometry):
             return None
-        if asked.geometry.learn is None:
+        if query.geometry.learn is None:
             return None
         neighbours = loaded.config.privacy.neighbours
-        rings = CountQuery((Edges(ring_edges(len(asked.columns))),), Outside.CLIP, Missing.REFUSE)
-        counts = Counts(rings.shape, neighbours, asked.rows_at_most, (), 1)
-        lower, upper = np.array(asked.geometry.spans(), dtype=np.float64).T
-        pilot = _pilot(asked, lower, upper, neighbours)
-        bounds = column_histograms.build(loaded, _counted(asked)) if asked.geometry.learn_bounds else None
-        return cls(asked, asked.geometry, pilot, CellsQuestion(counts, rings, (_RING,)), bounds)
+        rings = CountQuery((Edges(ring_edges(len(query.columns))),), Outside.CLIP, Missing.REFUSE)
+        counts = Counts(rings.shape, neighbours, query.rows_at_most, (), 1)
+        lower, upper = np.array(query.geometry.spans(), dtype=np.float64).T
+        pilot = _pilot(query, lower, upper, neighbours)
+        bounds = column_histograms.build(loaded, _counted(query)) if query.geometry.learn_bounds else None
+        return cls(query, query.geometry, pilot, CellsQuestion(counts, rings, (_RING,)), bounds)
 
     @property
     def largest(self) -> int:
@@ -131,7 +131,7 @@ class LearningQuestions:
             Of a bin.
         """
         lower, upper = -np.ones(self.half_widths.size), np.ones(self.half_widths.size)
-        values = {name: found for name, (found, _) in arrays.items()}
+        values = {name: array for name, (array, _) in arrays.items()}
         bins = int(np.sum(~np.isnan(values["bin_lower"][0])))  # all features have the same by powers of two
         for place, (_, chosen) in enumerate(column_histograms.chosen(values, noise, by_digits=True)):
             if chosen is None or chosen.tells_little(noise, bins):

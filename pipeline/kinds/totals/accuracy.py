@@ -22,21 +22,21 @@ def errors(answer: TotalsAnswer, population: Population) -> list[ExpectedError]:
     """
     counted = answer.question.problem.counted
     deviations = answer.design.entry_standard_deviation()[0]
-    found = []
+    errors = []
     if counted:
         size = interval_of_an_entry(answer.design) * float(deviations[0])
         share = 100.0 * size / population.rows
-        found.append(ExpectedError("count", size, of=population.rows, note=f"{share:.2g} % of all records"))
+        errors.append(ExpectedError("count", size, of=population.rows, note=f"{share:.2g} % of all records"))
     question = answer.question
     if not population.sized:
         usual = typical(answer, population, question.features)
-        found.append(ExpectedError("a mean, in standard deviations of its feature", INTERVAL * usual))
+        errors.append(ExpectedError("a mean, in standard deviations of its feature", INTERVAL * usual))
     totals, worst = worst_deviations(answer.design, question.coordinates, counted, population.rows, question.rounding)
     means = _mean_deviations(answer, population)
     for i, name in enumerate(answer.question.features[:MOST_FEATURES]):
-        found.append(ExpectedError(f"total of {name}", INTERVAL * float(totals[i])))
-        found.append(ExpectedError(f"mean of {name}", INTERVAL * float(means[i]), INTERVAL * float(worst[i])))
-    return found
+        errors.append(ExpectedError(f"total of {name}", INTERVAL * float(totals[i])))
+        errors.append(ExpectedError(f"mean of {name}", INTERVAL * float(means[i]), INTERVAL * float(worst[i])))
+    return errors
 
 
 def _mean_deviations(answer: TotalsAnswer, population: Population) -> Vector:

@@ -64,14 +64,14 @@ class TotalsPresenter(Presenter):
 
     def in_own_units(self, facts: Facts, rows: Sequence[Row]) -> list[dict[str, str]]:
         """Total and mean of each column."""
-        declared, found = own_units.ranges(facts), []
+        declared, lines = own_units.ranges(facts), []
         for i, row in enumerate(rows):
             values = own_units.with_noise(row)
             low, high = (number(float(row[f"mean {end}"])) for end in ("at least", "at most"))
             values["mean in 95 of 100 releases"] = f"{low} to {high}"
             between = {} if declared is None else {"declared range": " to ".join(map(number, declared[i]))}
-            found.append({"column": values.pop("column"), **between, **values})
-        return found
+            lines.append({"column": values.pop("column"), **between, **values})
+        return lines
 
     def picture(self, facts: Facts) -> tuple[Picture, str]:
         """Intervals of the means."""

@@ -159,20 +159,20 @@ class TotalsAnswer:
         """Totals, means and count, each with the standard deviation of its noise."""
         public = None if self._lead else rows
         question = self.question
-        found = estimates.totals_and_means(released, self.design, question.coordinates, public, question.rounding)
-        taken: ReleaseArrays = {}
+        totals = estimates.totals_and_means(released, self.design, question.coordinates, public, question.rounding)
+        extra_arrays: ReleaseArrays = {}
         if question.shortening is not None:
             variances, means = question.shortening.of_means()
-            found, taken = found.beside(means), {"clipped_variance": (variances, ("feature",))}
+            totals, extra_arrays = totals.beside(means), {"clipped_variance": (variances, ("feature",))}
         return {
-            **taken,
+            **extra_arrays,
             "feature": (text(self.question.features), ("feature",)),
-            "count": (found.count.value, ()),
-            "count_standard_deviation": (found.count.standard_deviation, ()),
-            "totals": (found.totals.value, ("feature",)),
-            "totals_standard_deviation": (found.totals.standard_deviation, ("feature",)),
-            "mean": (found.mean.value, ("feature",)),
-            "mean_standard_deviation": (found.mean.standard_deviation, ("feature",)),
+            "count": (totals.count.value, ()),
+            "count_standard_deviation": (totals.count.standard_deviation, ()),
+            "totals": (totals.totals.value, ("feature",)),
+            "totals_standard_deviation": (totals.totals.standard_deviation, ("feature",)),
+            "mean": (totals.mean.value, ("feature",)),
+            "mean_standard_deviation": (totals.mean.standard_deviation, ("feature",)),
         }
 
     def blocks(self, rows: int) -> None:

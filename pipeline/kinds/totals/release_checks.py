@@ -36,9 +36,9 @@ def _arrays(check: ArrayCheck) -> None:
     value = check.read("totals", scale.shape)
     error = ULP * (np.abs(value) + np.abs(count * origin))
     check.on_grid("totals", value - count * origin, (steps[0], steps[1]), error)
-    found, shortened = check.read(f"totals{DEVIATION}", scale.shape), ShortenedErrors(check, origin).means
+    deviation, shortened = check.read(f"totals{DEVIATION}", scale.shape), ShortenedErrors(check, origin).means
     expected = [np.sqrt(each**2 + (origin * of_count) ** 2 + (shortened * divisor) ** 2) for each in sums]
-    check.require(f"totals{DEVIATION}", same(found, *expected))
+    check.require(f"totals{DEVIATION}", same(deviation, *expected))
     check.mean(origin, (steps, sums), (of_count, divisor), shortened)
 
 
