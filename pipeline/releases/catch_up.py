@@ -57,19 +57,19 @@ def due(
     fresh
         Those of the nights that are not late enough to count as missed.
     """
-    found = [
+    nights_due = [
         Due(night, "it was begun; finishing it costs nothing more", begun=True)
         for night, state in charges.items()
         if state is not State.RELEASED and night not in at_work
     ]
-    wanted = {"skip": [], "latest": sorted(nights)[-1:]}.get(missed, nights)
-    found.sort(key=lambda each: each.night)
-    found += [
+    candidates = {"skip": [], "latest": sorted(nights)[-1:]}.get(missed, nights)
+    nights_due.sort(key=lambda each: each.night)
+    nights_due += [
         Due(night, "it was missed")
-        for night in sorted({*wanted, *fresh})
+        for night in sorted({*candidates, *fresh})
         if night not in charges and night not in at_work
     ]
-    return found
+    return nights_due
 
 
 class Room:
@@ -96,29 +96,29 @@ class Room:
             return "at no further charge"
         # Whenever a night was due, its charge counts in the periods in which it is caught up.
         caps = [(status.cap, status.tally), *((each.cap, each.tally) for each in status.periods)]
-        held = self._held.setdefault(plan.config.release.account, deepcopy(caps))
+        tallies = self._held.setdefault(plan.config.release.account, deepcopy(caps))
         part = None if plan.new_part is None else replace(plan.new_part, value=plan.logical_date.isoformat())
-        ticks = held[0][1].book(status.cap, plan.charge, part)
-        if not all(tally.holds(cap, ticks, part) for cap, tally in held):
+        ticks = tallies[0][1].book(status.cap, plan.charge, part)
+        if not all(tally.holds(cap, ticks, part) for cap, tally in tallies):
             return None
-        for _, tally in held:
+        for _, tally in tallies:
             tally.add(ticks, part)
         return f"for {100.0 * status.cap.used(ticks):.3g} % of the budget"
 
 
 def charges_of(ledger: Ledger, release: ReleaseSection) -> dict[date, State]:
     """Where the charges of a release's nights stand, void ones left out."""
-    found: dict[date, State] = {}
+    charges: dict[date, State] = {}
     for entry in ledger.history(release.account):
         owner, _, day = (entry.release_id or "").rpartition("/")
         if owner != f"{release.dataset}/{release.name}":
             continue
         night = date.fromisoformat(day)
         if entry.kind == State.VOID:
-            found.pop(night, None)
+            charges.pop(night, None)
         elif entry.kind != WITHDRAWN:  # a withdrawn night stays released, so that it is not due again
-            found[night] = State(entry.kind)
-    return found
+            charges[night] = State(entry.kind)
+    return charges
 
 
 def last_released(charges: Mapping[date, State], until: date) -> date | None:

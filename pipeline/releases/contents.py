@@ -77,8 +77,8 @@ class LedgerDigests:
         StoreError
             The store cannot be read.
         """
-        wanted = None if reserved is None else self.renewals.now(reserved, "fingerprint")
-        return dataset if wanted is None else dataset.as_of(wanted, self.key)
+        fingerprint = None if reserved is None else self.renewals.now(reserved, "fingerprint")
+        return dataset if fingerprint is None else dataset.as_of(fingerprint, self.key)
 
     def fingerprint(self, dataset: Dataset, reserved: Entry | None) -> str:
         """Fingerprint of records, as a charge that stands has it where it is of the same ones.

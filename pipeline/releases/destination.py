@@ -76,18 +76,18 @@ class Destination(StorePlace):
         StoreError
             It is not one, or the store refuses.
         """
-        found = self.ask(lambda: objects.content_of(self.place, _pointer(release_id)))
-        return None if found is None else _parsed(found[0], release_id)
+        blob = self.ask(lambda: objects.content_of(self.place, _pointer(release_id)))
+        return None if blob is None else _parsed(blob[0], release_id)
 
     def pointers(self, dataset: str, name: str, but: Iterable[str] = ()) -> list[bytes]:
         """Contents of the pointers of all nights of a release, but for those of the names given."""
-        known = set(but)
+        exclusions = set(but)
 
         def read() -> list[bytes]:
             there, _ = objects.names_in(self.place, f"{dataset}/{name}")
-            wanted = [each for each in there if POINTER.fullmatch(each) and each not in known]
-            found = [objects.content_of(self.place, f"{dataset}/{name}/{each}") for each in wanted]
-            return [each[0] for each in found if each is not None]
+            names = [each for each in there if POINTER.fullmatch(each) and each not in exclusions]
+            blobs = [objects.content_of(self.place, f"{dataset}/{name}/{each}") for each in names]
+            return [each[0] for each in blobs if each is not None]
 
         return self.ask(read)
 
@@ -111,16 +111,16 @@ class Destination(StorePlace):
             Other bits are there under the same id, or the store refuses. Sending again goes on.
         """
         release_id = "/".join([*published.pointer.parts[-3:-1], published.pointer.stem])
-        found = self.pointer(release_id)
-        if found is not None and found.get("output_digest") != published.output_digest:
+        pointer = self.pointer(release_id)
+        if pointer is not None and pointer.get("output_digest") != published.output_digest:
             raise _other(release_id)
         files = _files(published.path)
         base = f"{_folder(release_id)}/{published.path.name}"
         there = self._sizes(base)
         # A release whose pointer is there was whole; what somebody has removed since is sent again.
-        if found is None or there != {name: file.stat().st_size for name, file in files.items()}:
+        if pointer is None or there != {name: file.stat().st_size for name, file in files.items()}:
             self._send_files(release_id, base, files, there, tell)
-        if found is None:
+        if pointer is None:
             self._create(release_id, _pointer(release_id), published.pointer, there=False)
 
     def _send_files(
@@ -141,10 +141,10 @@ class Destination(StorePlace):
                 work = [
                     partial(self._create, release_id, f"{base}/{name}", files[name], name in there) for name in names
                 ]
-                for done, _ in enumerate(pool.map(lambda send: send(), work), start=1):
-                    tell(done / len(names) if level == 0 else 1.0)
-        found = self._sizes(base)
-        if found | {last: 0} != {name: files[name].stat().st_size for name in inner} | {last: 0}:
+                for count, _ in enumerate(pool.map(lambda send: send(), work), start=1):
+                    tell(count / len(names) if level == 0 else 1.0)
+        sizes = self._sizes(base)
+        if sizes | {last: 0} != {name: files[name].stat().st_size for name in inner} | {last: 0}:
             raise _other(release_id)
         self._create(release_id, f"{base}/{last}", files[last], last in there)
 
@@ -172,34 +172,36 @@ class Destination(StorePlace):
         StoreError
             It is damaged, or cannot be read or written.
         """
-        found = self.pointer(release_id)
-        if found is None:
+        pointer = self.pointer(release_id)
+        if pointer is None:
             return None
         folder = root / _folder(release_id)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            held = staging.Held(folder, "returned")
+            staging_folder = staging.Held(folder, "returned")
         except OSError as error:
             failure = durable.store_error(error, f"release {release_id} cannot be brought back")
         else:
             try:
-                self._fetch(f"{_folder(release_id)}/{found['path']}", held.path, release_id)
-                return publishing.publish(root, release_id, Staged(held.path, str(found["output_digest"]), held))
+                self._fetch(f"{_folder(release_id)}/{pointer['path']}", staging_folder.path, release_id)
+                return publishing.publish(
+                    root, release_id, Staged(staging_folder.path, str(pointer["output_digest"]), staging_folder)
+                )
             finally:
-                held.discard()
+                staging_folder.discard()
         raise failure
 
     def _fetch(self, base: str, target: Path, release_id: str) -> None:
         import obstore
 
         def fetch() -> None:
-            for found in objects.listed(self.place, base):
-                name = found.path.removeprefix(f"{base}/")
+            for blob in objects.listed(self.place, base):
+                name = blob.path.removeprefix(f"{base}/")
                 if not _SAFE.fullmatch(name):
                     raise _other(release_id)
                 (target / name).parent.mkdir(parents=True, exist_ok=True)
                 with (target / name).open("wb") as file:
-                    for part in obstore.get(self.place, found.path):
+                    for part in obstore.get(self.place, blob.path):
                         file.write(part)
             durable.sync_tree(target)
 
@@ -243,7 +245,7 @@ class Destination(StorePlace):
             ours = [each for each in folders if RELEASE_FOLDER.fullmatch(each) and each.startswith(f"{night}-")]
             for each in ours:
                 # The group's own metadata go first: who opens it then finds nothing.
-                inner = [found.path for found in objects.listed(self.place, f"{folder}/{each}")]
+                inner = [blob.path for blob in objects.listed(self.place, f"{folder}/{each}")]
                 last_first = sorted(inner, key=lambda path: _rank(path.partition(".zarr/")[2]), reverse=True)
                 writes.remove(self.place, last_first)
         writes.remove(self.place, [f"{folder}/{each}" for each in names if each.startswith(f"{night}-")])
@@ -316,19 +318,19 @@ def find_published(loaded: LoadedConfig, root: Path, release_id: str, charge_id:
         The release is damaged, or was paid for by another charge, or the object store refuses.
     """
     place = destination_of(loaded)
-    found = publishing.find_published(root, release_id, charge_id)
+    release = publishing.find_published(root, release_id, charge_id)
     if place is None:
-        return found
-    seen = place.pointer(release_id)
-    if seen is None:
-        return found
-    if seen.get("ledger", {}).get("charge_id") != charge_id:
+        return release
+    pointer = place.pointer(release_id)
+    if pointer is None:
+        return release
+    if pointer.get("ledger", {}).get("charge_id") != charge_id:
         raise StoreError(
             f"release {release_id} was sent to {KEY}, but under another charge",
             "A published release never changes, and its ledger entry must be in this ledger",
             f"Check that {KEY} and output.ledger belong together",
         )
-    return found or place.bring_back(root, release_id)
+    return release or place.bring_back(root, release_id)
 
 
 def _folder(release_id: str) -> str:
@@ -352,18 +354,18 @@ def _rank(name: str) -> tuple[int, str]:
 
 def _parsed(content: bytes, release_id: str) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        pointer = json.loads(content)
     except ValueError:
-        found = None
-    whole = isinstance(found, dict) and RELEASE_FOLDER.fullmatch(str(found.get("path")))
-    if isinstance(found, dict) and "withdrawn" in found:
+        pointer = None
+    whole = isinstance(pointer, dict) and RELEASE_FOLDER.fullmatch(str(pointer.get("path")))
+    if isinstance(pointer, dict) and "withdrawn" in pointer:
         raise StoreError(
             f"release {release_id} was withdrawn from {KEY}",
             "A withdrawn release is not sent again",
             "Release under another date or name",
         )
-    if whole and isinstance(found.get("output_digest"), str) and isinstance(found.get("ledger", {}), dict):
-        return dict(found)
+    if whole and isinstance(pointer.get("output_digest"), str) and isinstance(pointer.get("ledger", {}), dict):
+        return dict(pointer)
     raise _other(release_id)
 
 

@@ -64,11 +64,11 @@ def drawn(
     """
     try:
         compute.install(name, key)
-        found: dict[int, NDArray[np.int64]] = {}
-        compute.stream(noisy_graph(held, layout, design, name, name), found.__setitem__, quiet)
+        tile_values: dict[int, NDArray[np.int64]] = {}
+        compute.stream(noisy_graph(held, layout, design, name, name), tile_values.__setitem__, quiet)
     finally:
         compute.forget(name)
-    tiles = [found[i] for i in range(len(found))]
+    tiles = [tile_values[i] for i in range(len(tile_values))]
     return assembled(tiles, released_layout(layout, design), design.by_tile and design.symmetric)
 
 

@@ -104,15 +104,15 @@ class KeyStore(NoiseKeys):
         for _ in range(_TRIES):
             try:
                 self._link(path)
-                found = self.read(charge_id)
+                secret = self.read(charge_id)
             except FileNotFoundError as error:  # an attempt that has just finished destroyed the secret, or our draft
                 failure = _failure(error)
                 continue
             except OSError as error:
                 failure = _failure(error)
                 break
-            if found is not None:
-                return found
+            if secret is not None:
+                return secret
             time.sleep(_PAUSE_SECONDS)  # let it be removed
         raise failure
 
@@ -219,17 +219,17 @@ class KeyStore(NoiseKeys):
     @staticmethod
     def _check_private(path: Path) -> None:
         """Refuse a folder or a file of the store that another account may read, write or own."""
-        found = path.stat()
-        mode = stat.S_IMODE(found.st_mode)
+        status = path.stat()
+        mode = stat.S_IMODE(status.st_mode)
         if mode & _OTHERS:
             raise StoreError(
                 f'"{path.name}" in the key store has mode {mode:04o}',
                 "Only its owner may read a noise key",
                 f"Check who read it, then run chmod {mode & ~_OTHERS:04o} on it",
             )
-        if found.st_uid not in (0, os.geteuid()):
+        if status.st_uid not in (0, os.geteuid()):
             raise StoreError(
-                f'"{path.name}" in the key store belongs to another account (number {found.st_uid})',
+                f'"{path.name}" in the key store belongs to another account (number {status.st_uid})',
                 "Whoever owns a noise key may read it",
                 "Run as its owner, or give the key store to the account that releases with chown",
             )
@@ -271,14 +271,14 @@ def open_keys(loaded: LoadedConfig) -> NoiseKeys:
         return KeyStore(root)
     address = loaded.keys_address
     scheme = address.partition("://")[0]
-    found: Any = offered(KEY_STORES, scheme, NoiseKeys)
-    if isinstance(found, str):
+    kind: Any = offered(KEY_STORES, scheme, NoiseKeys)
+    if isinstance(kind, str):
         raise StoreError(
-            f'The key store of addresses "{scheme[:20]}://..." cannot be used: {found}',
+            f'The key store of addresses "{scheme[:20]}://..." cannot be used: {kind}',
             "One installed package keeps the key stores of a scheme",
             "Correct the installation, or name a folder",
         )
-    keys: NoiseKeys = found(address)
+    keys: NoiseKeys = kind(address)
     return keys
 
 

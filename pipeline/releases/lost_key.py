@@ -79,21 +79,21 @@ def replace_lost_key(loaded: LoadedConfig, by: str, why: str, gone: Sequence[str
     StoreError
         A store of the ledger, or the key store, cannot be read.
     """
-    said, ledger, keys = named_grant(by, why), Ledger(loaded.ledger_url), open_keys(loaded)
-    first, seen = ledger.first(), ledger.renewals()
+    grant, ledger, keys = named_grant(by, why), Ledger(loaded.ledger_url), open_keys(loaded)
+    first, renewals = ledger.first(), ledger.renewals()
     if not first:
         raise refusals.no_entries()
-    if seen.check_value is None or key_in_use(first, seen, keys) is not None:
+    if renewals.check_value is None or key_in_use(first, renewals, keys) is not None:
         raise LedgerError(
             "The key of this ledger's digests of records is not lost",
             "A new key lets nobody compare records with those of earlier charges, so it is made only where one is lost",
             "Go on",
         )
-    new = ContentKey(content_keys(keys).create(key_name(first, seen.generation + 1)))
+    new = ContentKey(content_keys(keys).create(key_name(first, renewals.generation + 1)))
     digests, parts = _digested(ledger, new, gone)
-    renewal = Renewal(token_hex(16), new.check_value, digests, loss=KeyLoss(said["granted_by"], said["why"], parts))
-    given_back = ledger.renew(renewal, seen)
-    _destroy(keys, first, seen, [charge_id for _, charge_id in given_back])
+    renewal = Renewal(token_hex(16), new.check_value, digests, loss=KeyLoss(grant["granted_by"], grant["why"], parts))
+    given_back = ledger.renew(renewal, renewals)
+    _destroy(keys, first, renewals, [charge_id for _, charge_id in given_back])
     released = tuple(release_id for release_id, _ in given_back)
     return KeyReplacement(ledger.renewals().key_lost, released, tuple(parts.values()))
 

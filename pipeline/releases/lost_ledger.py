@@ -46,17 +46,17 @@ def problem(loaded: LoadedConfig, ledger: Ledger) -> str | None:
 
 def _problem(folder: Path, ledger: Ledger | None, sent: Destination | None) -> str | None:
     here = [each for each in looked_into(folder, _WHY) if each.suffix == ".json"]
-    paid = [_paid(pointer) for pointer in here]
+    entries = [_paid(pointer) for pointer in here]
     if sent is not None:  # the disk may be another one than that of the nights before
         others = sent.pointers(folder.parent.name, folder.name, but=[pointer.name for pointer in here])
-        paid += [_paid_by(content) for content in others]
-    known = [each for each in paid if each is not None]
-    if not known:
+        entries += [_paid_by(content) for content in others]
+    valid_entries = [each for each in entries if each is not None]
+    if not valid_entries:
         return None
-    if _has(ledger, max(known)):
+    if _has(ledger, max(valid_entries)):
         return None
     booked = _booked(ledger)
-    newest = max((each for each in known if each[3] not in booked), default=None)
+    newest = max((each for each in valid_entries if each[3] not in booked), default=None)
     if newest is None or _has(ledger, newest):
         return None
     sequence, _, release_id, _ = newest
@@ -100,11 +100,11 @@ def check_grant(loaded: LoadedConfig, ledger: Ledger, after_loss: str | None) ->
     names = {each.name for each in looked_into(releases, _WHY)}
     names |= set() if sent is None else set(sent.names(releases.name))
     for name in sorted(names):
-        found = _problem(releases / name, ledger if there else None, sent)
-        if found is None:
+        discrepancy = _problem(releases / name, ledger if there else None, sent)
+        if discrepancy is None:
             continue
         raise LedgerError(
-            found,
+            discrepancy,
             "A budget that is granted in its place spends again what was spent for the releases in output.root",
             "Restore the newest copy of the ledger. Where there is none, give --after-loss REASON, which the ledger "
             "keeps, and book what was forgotten with `blockveil ledger charge`",
@@ -119,10 +119,10 @@ def require_none(loaded: LoadedConfig, ledger: Ledger) -> None:
     LedgerError
         It has, or it is another ledger.
     """
-    found = problem(loaded, ledger)
-    if found is not None:
+    discrepancy = problem(loaded, ledger)
+    if discrepancy is not None:
         raise LedgerError(
-            found,
+            discrepancy,
             "An older copy of a ledger has forgotten charges, which would be spent a second time",
             "Restore the newest copy. Where there is none, run `blockveil ledger admin reconcile CONFIG`, which "
             "books what this account has seen. What it has not seen is booked with `blockveil ledger charge`, and the "
@@ -143,17 +143,17 @@ def _booked(ledger: Ledger | None) -> set[str | None]:
 
 def _paid(pointer: Path) -> tuple[int, str, str, str] | None:
     """Sequence and hash of the entry that paid for a release, its id and its charge; None for what is no pointer."""
-    found = stated(pointer)
-    return None if found is None else _entry(found)
+    content = stated(pointer)
+    return None if content is None else _entry(content)
 
 
 def _paid_by(content: bytes) -> tuple[int, str, str, str] | None:
     """The same as :func:`_paid`, from the content of a pointer."""
     try:
-        found = json.loads(content)
+        pointer = json.loads(content)
     except ValueError:
         return None
-    return _entry(found) if isinstance(found, dict) else None
+    return _entry(pointer) if isinstance(pointer, dict) else None
 
 
 def _entry(content: Mapping[str, Any]) -> tuple[int, str, str, str] | None:

@@ -205,8 +205,8 @@ class PlainMeasurement:
         """Draw these tiles and bring them here, each in turn, from several threads."""
 
         def progress(share: float) -> None:
-            done = (self._written + share * len(positions)) / len(self._noisy)
-            self._tell("drawing the noise and writing the release", done)
+            total_share = (self._written + share * len(positions)) / len(self._noisy)
+            self._tell("drawing the noise and writing the release", total_share)
 
         def put(index: int, measured: Released) -> None:
             consume(positions[index], self._read(positions[index], measured))
@@ -261,13 +261,13 @@ class AgedMeasurement(PlainMeasurement):
         return super().close(draft)
 
     def _read(self, position: int, measured: NDArray[Any]) -> Released:
-        tile, kept = self._layout.tiles[position], self._kept
-        if kept is None:
+        tile, running_total = self._layout.tiles[position], self._kept
+        if running_total is None:
             raise RuntimeError("a release is begun before tiles of it are read")
         released = self._ages.levels.estimate(measured, self._ages.number, lambda number: self._of(number, position))
         row = np.zeros((1, self._width))
         row[0, : tile.entries] = released.ravel()
-        kept[position : position + 1] = row
+        running_total[position : position + 1] = row
         return released
 
     def _of(self, number: int, position: int) -> NDArray[np.float64]:
@@ -386,7 +386,7 @@ class StagedMeasurement:
 
 def _stage_digest(name: str, before: Sequence[NDArray[np.int64 | np.float64]]) -> bytes:
     """What a stage's key is bound to: its name, and all that was released before it and made of that."""
-    found = hashlib.sha256(name.encode())
+    digest = hashlib.sha256(name.encode())
     for each in before:
-        found.update(f"{each.dtype.str} {each.shape} ".encode() + np.ascontiguousarray(each).tobytes())
-    return found.digest()
+        digest.update(f"{each.dtype.str} {each.shape} ".encode() + np.ascontiguousarray(each).tobytes())
+    return digest.digest()

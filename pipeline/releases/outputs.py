@@ -189,15 +189,15 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
     ConfigError
         A number leaves float64, or a text cannot be stated.
     """
-    stated = b""
+    documents = b""
     try:
         others = _other_stages(plan, dataset.rows)
         for each in (plan, *plan.last_stages):
             own = _stand_in(each, dataset.rows, _MOST_ENTRIES if each is plan else _MOST_BESIDE)
             facts = attributes(each, charge, own, dataset)
-            written = canonical_json(facts)
-            stated += written
-            if each.learned is not None and len(written) + _INDENTED * _parts(written) > MOST_METADATA:
+            document = canonical_json(facts)
+            documents += document
+            if each.learned is not None and len(document) + _INDENTED * _parts(document) > MOST_METADATA:
                 _require_readable(facts, len(plan.columns))
             _create({**own, **others})
     except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
@@ -207,7 +207,7 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
             "Give bounds that records can reach, in units that make them neither huge nor tiny; if that does not help, "
             "report it with the config",
         ) from None
-    require_no_time_of_day(stated)
+    require_no_time_of_day(documents)
 
 
 def require_no_time_of_day(stated: bytes) -> None:
@@ -239,8 +239,8 @@ def _parts(written: bytes) -> int:
 
 def _require_readable(facts: Mapping[str, Any], features: int) -> None:
     """Refuse what no reader would open, however long the numbers become that first stages give."""
-    written = json.dumps({"attributes": _with_long_numbers(facts)}, indent=2)
-    if len(written) + _MORE > MOST_METADATA:
+    document = json.dumps({"attributes": _with_long_numbers(facts)}, indent=2)
+    if len(document) + _MORE > MOST_METADATA:
         raise ConfigError(
             f"query.geometry.learn with {features:,} features",
             f"A release states the shapes of all stages in one file of at most {MOST_METADATA:,} bytes",
@@ -260,14 +260,14 @@ def _with_long_numbers(value: Any) -> Any:
 def _other_stages(plan: Plan, rows: int) -> ReleaseArrays:
     """Arrays of stages before or after the answer whose counts and sums are zero."""
     learning, stage_after = plan.designed.learning, plan.designed.stage_after
-    drawn = [] if learning is None else learning.blank(rows)
+    draws = [] if learning is None else learning.blank(rows)
     course = course_of(plan.question, plan.design)
     if stage_after is not None and course is not None:
-        drawn = [
+        draws = [
             stages.Drawn(stage_after.at(course.weights), np.zeros(stage_after.answer.design.shape, dtype=np.int64))
         ]
     with np.errstate(all="ignore"):
-        return stages.arrays(drawn, rows)
+        return stages.arrays(draws, rows)
 
 
 def _stand_in(plan: Plan, rows: int, most: int) -> ReleaseArrays:
@@ -286,10 +286,10 @@ def _create(arrays: Mapping[str, tuple[Any, tuple[str, ...]]]) -> None:
     """Make the arrays, without their values, under the names that they have in a release; none that was made before."""
     group = None
     for name, (values, dimensions) in arrays.items():
-        found = np.asarray(values)
-        like = name, found.shape, str(found.dtype), dimensions
+        array = np.asarray(values)
+        like = name, array.shape, str(array.dtype), dimensions
         if like not in _made:
             group = group or zarr.create_group(MemoryStore(), zarr_format=3)
-            zarr_arrays.create_array(group, name, found.shape, found.dtype, dimensions)
+            zarr_arrays.create_array(group, name, array.shape, array.dtype, dimensions)
             if len(_made) < _MOST_MADE:
                 _made.add(like)

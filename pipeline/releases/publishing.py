@@ -132,10 +132,10 @@ class Draft:
         """
         durable.sync_tree(self._held.path)
         digest = release_digest(known_digests(self._held.path, dict(self._group.arrays())), attributes)
-        stated = {**attributes, "output_digest": digest}
+        final_attributes = {**attributes, "output_digest": digest}
         if self._signer is not None:
-            stated[signatures.ATTRIBUTE] = self._signer.signature(stated)
-        text = canonical_json(stated)
+            final_attributes[signatures.ATTRIBUTE] = self._signer.signature(final_attributes)
+        text = canonical_json(final_attributes)
         if TIME_OF_DAY.search(text):
             raise ValueError("an attribute holds a time of day; a resumed run could not write the same bytes")
         self._group.attrs.put(json.loads(text))
@@ -164,21 +164,21 @@ def draft(root: Path, release_id: str, attempt: str, signer: Signer | None = Non
         The disk is full, or the folder cannot be written.
     """
     folder = _folder(root, release_id)
-    held: staging.Held | None = None
+    staging_folder: staging.Held | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = staging.Held(folder, attempt)
-        yield Draft(held, signer)
+        staging_folder = staging.Held(folder, attempt)
+        yield Draft(staging_folder, signer)
     except OSError as error:
         failure = durable.store_error(error, f"release {release_id} cannot be written")
     except BaseException:
-        if held is not None:
-            held.discard()
+        if staging_folder is not None:
+            staging_folder.discard()
         raise
     else:
         return
-    if held is not None:
-        held.discard()
+    if staging_folder is not None:
+        staging_folder.discard()
     raise failure
 
 
@@ -186,9 +186,9 @@ def stage_release(
     root: Path, release_id: str, attempt: str, arrays: ReleaseArrays, attributes: Mapping[str, Any]
 ) -> Staged:
     """Stage a release of whole arrays; parameters and errors as for :func:`draft` and :meth:`Draft.finish`."""
-    with draft(root, release_id, attempt) as written:
-        written.write(arrays)
-        return written.finish(attributes)
+    with draft(root, release_id, attempt) as release_draft:
+        release_draft.write(arrays)
+        return release_draft.finish(attributes)
 
 
 def publish(root: Path, release_id: str, staged: Staged) -> Published:
@@ -304,10 +304,10 @@ def _check_same(pointer: Path, digest: str, release_id: str) -> None:
     if content is None:
         return
     published = content.get("output_digest")
-    found = withdrawal_of(pointer)
-    if found is not None:
+    withdrawal = withdrawal_of(pointer)
+    if withdrawal is not None:
         raise StoreError(
-            found.words, "A withdrawn release is not published again", "Release under another date or name"
+            withdrawal.words, "A withdrawn release is not published again", "Release under another date or name"
         )
     if published != digest:
         raise StoreError(

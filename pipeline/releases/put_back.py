@@ -52,8 +52,8 @@ def attest(ledger: Ledger, by: str, why: str) -> int:
     LedgerError
         A line is empty, the ledger has no entries, or this account knows the ledger on this machine.
     """
-    said = named_grant(by, why)
-    return ledger.state(Statement(ATTESTED, {"by": said["granted_by"], "why": said["why"]})).sequence
+    grant = named_grant(by, why)
+    return ledger.state(Statement(ATTESTED, {"by": grant["granted_by"], "why": grant["why"]})).sequence
 
 
 def _moment(since: datetime | str) -> str:

@@ -73,7 +73,7 @@ class ReleaseLedgers:
 
     def _opened(self, releases: Sequence[Path]) -> Iterator[_OpenedLedger]:
         """Each ledger once."""
-        seen = set[str]()
+        first_entries = set[str]()
         for path in dict.fromkeys(releases):
             if path.resolve() in {Path(one).resolve() for one in self.gone}:
                 continue
@@ -83,8 +83,8 @@ class ReleaseLedgers:
                 first = ledger.first() if ledger.exists() else ""
             except BlockveilError as error:
                 raise _unreadable(f'The config "{path.name}" of a release of these records', error) from None
-            if first and first not in seen:
-                seen.add(first)
+            if first and first not in first_entries:
+                first_entries.add(first)
                 keys = open_keys(loaded)
                 yield _OpenedLedger(ledger, keys, LedgerDigests.of(ledger, keys), tuple(self.gone))
 
@@ -100,10 +100,10 @@ class _OpenedLedger:
 
     def renew(self, renewal_id: str, change: StoreChange) -> None:
         """Book the digests under a new key."""
-        seen = self.contents.renewals
-        new = ContentKey(content_keys(self.keys).create(key_name(self.ledger.first(), seen.generation + 1)))
+        renewals = self.contents.renewals
+        new = ContentKey(content_keys(self.keys).create(key_name(self.ledger.first(), renewals.generation + 1)))
         digests, erased = self.digests(change, new)
-        self.ledger.renew(Renewal(renewal_id, new.check_value, digests, erased), seen)
+        self.ledger.renew(Renewal(renewal_id, new.check_value, digests, erased), renewals)
 
     def digests(
         self, change: StoreChange, new: ContentKey | None = None
@@ -120,8 +120,8 @@ class _OpenedLedger:
         digests, erased = dict[str, dict[str, str | list[str]]](), list[str]()
         entries, keys = self.ledger.history(), (self.contents.key, new or self.contents.key)
         states = {charge: state_of(each) for charge, each in _by_charge(entries).items()}
-        seen = self.contents.renewals
-        standing = [one for one in standing_of(entries) if seen.is_comparable(one) or seen.any_of(one)]
+        renewals = self.contents.renewals
+        standing = [one for one in standing_of(entries) if renewals.is_comparable(one) or renewals.any_of(one)]
         own = [one for one in standing if _is_of(one, change)]
         replaced, gone = _changed(change, self._wanted(own), keys)
         for one in own:
@@ -177,9 +177,9 @@ def standing_of(entries: Sequence[Entry]) -> list[Entry]:
 
 def _is_of(reserved: Entry, change: StoreChange) -> bool:
     """Whether a charge is of records of the store, or of a copy of it, which has its random name."""
-    said, contract = reserved.payload.get("stored", {}), Contract.of(change.before)
+    store, contract = reserved.payload.get("stored", {}), Contract.of(change.before)
     store_id = None if contract is None else contract.store_id
-    return "store_id" in said and said["store_id"] == store_id
+    return "store_id" in store and store["store_id"] == store_id
 
 
 def _changed(
@@ -216,8 +216,8 @@ def by_newest_store(charges: Sequence[Entry]) -> dict[tuple[str, str], list[Entr
     """Charges by the store that the newest release of their name was of: a store may have been moved."""
     newest = dict[str, tuple[str, str]]()
     for one in charges:
-        if (said := one.payload.get("stored")) is not None:
-            newest[_owner(one)] = said["store"], said["array"]
+        if (store := one.payload.get("stored")) is not None:
+            newest[_owner(one)] = store["store"], store["array"]
     by_store = dict[tuple[str, str], list[Entry]]()
     for one in charges:
         if _owner(one) in newest:
@@ -245,15 +245,15 @@ def opened_store(store: str, array: str, *, erased: bool = True) -> Stored:
         It cannot be read, or an erasure is unfinished.
     """
     location: Any = store if "://" in store else Path(store)
-    shown = f'The store "{store.rpartition("/")[2]}", which stands in the same ledger'
+    label = f'The store "{store.rpartition("/")[2]}", which stands in the same ledger'
     if erased and isinstance(location, Path):
         release_list.require_erased(location)
     try:
-        return open_rows(location, array, shown)
+        return open_rows(location, array, label)
     except BlockveilError as error:
-        failure: BlockveilError = _unreadable(shown, error)
+        failure: BlockveilError = _unreadable(label, error)
     except Exception as error:  # noqa: BLE001 - a reader of foreign files may raise anything
-        failure = unreadable(shown, error)
+        failure = unreadable(label, error)
     raise failure
 
 

@@ -194,14 +194,14 @@ class _Heard:
         if self._hear is unheard:
             return
         self._found.append(course.lengths(released))
-        begun = time.monotonic()
-        if begun < self._next:
+        start = time.monotonic()
+        if start < self._next:
             return
         self._dataset.check_unchanged(committed=True)
         sums, noise = zip(*self._found, strict=True)
         self._hear(StepsSoFar(self._steps, sums, noise))
         now = time.monotonic()
-        self._next = now + max(SHOWN_SECONDS, _SHARE * (now - begun))
+        self._next = now + max(SHOWN_SECONDS, _SHARE * (now - start))
 
 
 def _hold(

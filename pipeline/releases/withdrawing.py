@@ -76,10 +76,10 @@ def withdraw(loaded: LoadedConfig, release_id: str, reason: str, *, remove: bool
     ledger = Ledger(loaded.ledger_url)
     charge = ledger.withdraw(release_id, reason)
     entries = {each.kind: each for each in ledger.history(release_id=release_id) if each.charge_id == charge.charge_id}
-    found = Withdrawn(release_id, str(charge.withdrawn), entries[WITHDRAWN].time[:10], remove)
+    withdrawal = Withdrawn(release_id, str(charge.withdrawn), entries[WITHDRAWN].time[:10], remove)
     dataset, name, night = split_release_id(release_id)
     folder = loaded.output_root / dataset / name
-    content = _notice(found, charge, entries[State.RELEASED].payload) | _promise(folder / f"{night}.json")
+    content = _notice(withdrawal, charge, entries[State.RELEASED].payload) | _promise(folder / f"{night}.json")
     notice = canonical_json(content) + b"\n"
     try:
         _replace_here(folder, night, notice, remove=remove)
@@ -89,7 +89,7 @@ def withdraw(loaded: LoadedConfig, release_id: str, reason: str, *, remove: bool
         sent = destination_of(loaded)
         if sent is not None:
             sent.withdraw(release_id, notice, values=remove)
-        return found
+        return withdrawal
     raise failure
 
 
@@ -125,10 +125,10 @@ def _notice(found: Withdrawn, charge: Charge, released: dict[str, Any]) -> dict[
 def _promise(pointer: Path) -> dict[str, Any]:
     """What the pointer, or an earlier notice, says of the loss: it is needed where a ledger is lost."""
     try:
-        found = read_json(pointer).get("guarantee")
+        guarantee = read_json(pointer).get("guarantee")
     except StoreError:
-        found = None
-    return {} if found is None else {"guarantee": found}
+        guarantee = None
+    return {} if guarantee is None else {"guarantee": guarantee}
 
 
 def _replace_here(folder: Path, night: str, notice: bytes, *, remove: bool) -> None:
