@@ -88,35 +88,35 @@ def _as_json(text: str, code: int) -> None:
 
 def _message_and_code(error: Exception) -> tuple[str, int]:
     """What a person reads of an error, and the exit code."""
-    known: BlockveilError | None = None
+    failure: BlockveilError | None = None
     match error:
         case BlockveilError():
-            known = error
+            failure = error
         case ModuleNotFoundError():
-            known = MissingExtra.of(error)
+            failure = MissingExtra.of(error)
         case OSError() if error.errno:  # one without a number is no file's: a connection that ended, for example
-            known = _refused(error)
-    if known is None:
+            failure = _refused(error)
+    if failure is None:
         # The text of an unexpected error could quote a record.
         return f"unexpected {type(error).__name__}. Run again as `blockveil --debug ...` to see it.", 1
-    if isinstance(known, ForOperator) and sys.stderr.isatty() and "--json" not in sys.argv:
-        return known.at_terminal, known.exit_code
-    return known.in_full, known.exit_code
+    if isinstance(failure, ForOperator) and sys.stderr.isatty() and "--json" not in sys.argv:
+        return failure.at_terminal, failure.exit_code
+    return failure.in_full, failure.exit_code
 
 
 def _refused(error: OSError) -> StoreError:
     """What the operating system refused outside of a release, such as a file of an option that cannot be written."""
     reason = os.strerror(error.errno or 0)
     places = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-    refused = " and ".join(f'"{place}"' for place in places) or "a file or folder"
+    subject = " and ".join(f'"{place}"' for place in places) or "a file or folder"
     if isinstance(error, PermissionError) and places:
         return StoreError(
-            f"The operating system refuses {refused} to this account ({reason})",
+            f"The operating system refuses {subject} to this account ({reason})",
             "Who runs a command must be allowed to use its files, and to look into the folders above them",
             "Let their owner give this account permission, or run the command as an account that has it",
         )
     return StoreError(
-        f"The operating system refuses {refused} ({reason})",
+        f"The operating system refuses {subject} ({reason})",
         "Paths that options name must be possible, reachable and permitted",
         "Check the paths, their permissions and the disk",
     )

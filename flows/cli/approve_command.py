@@ -56,16 +56,16 @@ def approve(
             "An approval holds for one ledger, which has to be there",
             "Let whoever may grant it run `blockveil ledger grant` first",
         )
-    made = signed_approval.sign(plan, ledger, parse_name("--by", by) or "", why, secret)
-    asked = budgets.approval_needed(plan, ledger)
+    approval = signed_approval.sign(plan, ledger, parse_name("--by", by) or "", why, secret)
+    question = budgets.approval_needed(plan, ledger)
     path = output or signed_approval.inbox(plan)
     path.parent.mkdir(parents=True, exist_ok=True)
-    save(path, signed_approval.text_of(made), "The approval")
+    save(path, signed_approval.text_of(approval), "The approval")
     rows = [
         ("Release", plan.release_id),
         ("Promise", promise.sentence(plan)),
-        *([] if asked is None else [("Asked", asked.text)]),
-        ("Approved", made.words),
+        *([] if question is None else [("Asked", question.text)]),
+        ("Approved", approval.words),
         ("Written", str(path)),
     ]
-    print_answer(rows, as_json, approval=made.plain)
+    print_answer(rows, as_json, approval=approval.plain)

@@ -71,17 +71,17 @@ def _attack(mechanism: str, guarantee: ApproxDP, trials: int, seed: int, mutant:
     from blockveil.pipeline.study.auditing import run_audit
 
     with ProgressLine() as progress:
-        found = run_audit(mechanism, guarantee, trials, seed, progress, mutant)
+        audit = run_audit(mechanism, guarantee, trials, seed, progress, mutant)
     if as_json:
-        print_json({"cases": found.rows(), "sentence": found.sentence, "refuted": found.flagged})
-    for row in () if as_json else found.rows():
+        print_json({"cases": audit.rows(), "sentence": audit.sentence, "refuted": audit.flagged})
+    for row in () if as_json else audit.rows():
         claim = f"claimed {row['claimed epsilon']} at delta {row['at delta']}, measured {row['measured epsilon']}"
         claim += f", exact delta {row['exact delta']}" if row["exact delta"] else ""
-        shown = f"; would have shown {row['would have shown']}" if row["would have shown"] else ""
-        say(f"{row['verdict']:<12} {claim:<82} {row['case']}{shown}")
+        power = f"; would have shown {row['would have shown']}" if row["would have shown"] else ""
+        say(f"{row['verdict']:<12} {claim:<82} {row['case']}{power}")
     if not as_json:
-        say(found.sentence)
-    if found.flagged:
+        say(audit.sentence)
+    if audit.flagged:
         sys.exit(REFUTED)
 
 
@@ -93,7 +93,7 @@ def _replay(config: Path, of_mechanisms: tuple[object, ...], as_json: bool) -> N
     from blockveil.pipeline.study.ingest_replay import replay_ingest
     from blockveil.pipeline.study.replay import replay
 
-    if any(given is not None for given in of_mechanisms):
+    if any(option is not None for option in of_mechanisms):
         raise ConfigError(
             "--epsilon, --delta or --mutant is given with a config",
             "A config is audited at the guarantee that it declares",
@@ -107,8 +107,8 @@ def _replay(config: Path, of_mechanisms: tuple[object, ...], as_json: bool) -> N
     nights = loaded.config.continual
     plan = make_plan(loaded, parse_date(None) if nights is None else nights.first)
     with open_compute(plan.loaded, plan.effort.here) as compute, ProgressLine() as progress:
-        found = replay(plan, compute, progress)
-    _say(found, as_json)
+        audit = replay(plan, compute, progress)
+    _say(audit, as_json)
 
 
 def _say(found: Replayed | ReplayedIngest, as_json: bool) -> None:

@@ -72,6 +72,6 @@ def read(release: Release, output: Output, outside: Outside = 0.0, as_json: Json
     """Choose bounds from a release of histograms, and write them. Costs no privacy."""
     from blockveil.pipeline.public import private_bounds
 
-    found = private_bounds.private_bounds(release, outside)
-    private_bounds.save_bounds(found, output)
-    print_answer(found.rows(output.name), as_json, written=output)
+    bounds = private_bounds.private_bounds(release, outside)
+    private_bounds.save_bounds(bounds, output)
+    print_answer(bounds.rows(output.name), as_json, written=output)

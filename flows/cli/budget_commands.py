@@ -122,10 +122,10 @@ def budget(config: Config, as_json: Json = False) -> None:
     except ConfigError:  # what was spent is shown all the same
         plan = None
     charge, part = (None, None) if plan is None else (plan.charge_of_a_night, plan.new_part)
-    left = None if charge is None else status.nights_left(charge, part)
+    nights = None if charge is None else status.nights_left(charge, part)
     lines = budget_lines(status, charge, part)
     lines += [("This config", "cannot be planned; `blockveil plan` says why")] if plan is None else []
-    print_answer(lines, as_json, in_numbers=budgets.in_numbers(status), nights_left=left)
+    print_answer(lines, as_json, in_numbers=budgets.in_numbers(status), nights_left=nights)
 
 
 def forecast(
@@ -145,11 +145,11 @@ def forecast(
     today = cadence.today(datetime.now(UTC))
     ledger, dataset = Ledger(plans[0].loaded.ledger_url), plans[0].config.release.account
     last = parse_day("--until", until)
-    found = ahead.forecast(ledger.budget(dataset), ledger.history(dataset), plans, today, last, cadence)
+    projection = ahead.forecast(ledger.budget(dataset), ledger.history(dataset), plans, today, last, cadence)
     if as_json:
-        print_json(found.plain())
+        print_json(projection.plain())
     else:
-        print_rows(forecast_lines(found))
+        print_rows(forecast_lines(projection))
 
 
 def _plans(configs: list[Path], date: str | None) -> list[Plan]:
@@ -177,19 +177,19 @@ def split(
     as_json: Json = False,
 ) -> None:
     """Calibrate releases with privacy.share together, and show how they divide one guarantee."""
-    found = split_plans(_plans(configs, date))
+    division = split_plans(_plans(configs, date))
     if hold:
-        _hold(found.plans)
-    privacy = found.plans[0].config.privacy
-    together = found.together.epsilon(privacy.delta)
+        _hold(division.plans)
+    privacy = division.plans[0].config.privacy
+    together = division.together.epsilon(privacy.delta)
     if as_json:
         rows = [
             {"release": plan.release_id, "share": share, "epsilon": plan.guarantee.epsilon, "mu": plan.charge.mu}
-            for plan, share in zip(found.plans, found.shares, strict=True)
+            for plan, share in zip(division.plans, division.shares, strict=True)
         ]
         print_json({"delta": privacy.delta, "epsilon": together, "reserved": hold, "releases": rows})
         return
-    for plan, share in zip(found.plans, found.shares, strict=True):
+    for plan, share in zip(division.plans, division.shares, strict=True):
         error = plan.answer.error_sentence()
         say(f"{plan.release_id}  share {share:g}, epsilon {plan.guarantee.epsilon:.4g}; {error}")
     print_rows([("Together", f"epsilon {together:.6g} of {privacy.epsilon:g} at delta {privacy.delta:g}")])
@@ -208,12 +208,12 @@ def _hold(plans: tuple[Plan, ...]) -> None:
             raise NotApproved.because(
                 question.text, "Run it with `blockveil run --approve NAME` instead of reserving it"
             )
-    held = []
+    reservations = []
     try:
         for plan, books in releases:
-            held.append((books, charged_steps.reserve(plan, books, f"process {os.getpid()}")))
+            reservations.append((books, charged_steps.reserve(plan, books, f"process {os.getpid()}")))
     except BaseException as error:
-        for books, reservation in held:
+        for books, reservation in reservations:
             if reservation.charge.is_new:
                 with suppress(Exception):  # the others are given back too, and the first failure is the one to show
                     charged_steps.abandon(books, reservation, type(error).__name__)
@@ -236,10 +236,10 @@ def price(
     except CalibrationError as error:
         raise ConfigError("These events cannot be composed", str(error), "Change the events") from None
     if as_json:
-        stated = {"epsilon": bound, "delta": delta, "mu": above.mu, "failure": above.failure}
+        cost = {"epsilon": bound, "delta": delta, "mu": above.mu, "failure": above.failure}
         if epsilon is not None and there is not None:
-            stated |= {"at_epsilon": epsilon, "delta_there": there}
-        print_json({**stated, "neighbours": read.neighbours.value, "unit": read.unit})
+            cost |= {"at_epsilon": epsilon, "delta_there": there}
+        print_json({**cost, "neighbours": read.neighbours.value, "unit": read.unit})
         return
     rows = [
         ("Events", f"{sum(step.count for step in read.series):,}, {read.neighbours.value}, {read.unit}"),

@@ -82,21 +82,21 @@ def _of_release(
 ) -> None:
     from blockveil.pipeline.report import certificate, report_path, save
 
-    found, account, proof = _certified(place), None, None
-    path = output or report_path(found.place).with_suffix(".certificate.html")
-    with stating(found.place):
+    release, account, proof = _certified(place), None, None
+    path = output or report_path(release.place).with_suffix(".certificate.html")
+    with stating(release.place):
         if loaded is not None:
             ledger = Ledger(loaded.ledger_url)
             account = Account.of(ledger, loaded.config.release.account)
-            account.check(found)
-            proof = ledger.proof(found.release_id)
-            found = _by_ledger(found, proof)
+            account.check(release)
+            proof = ledger.proof(release.release_id)
+            release = _by_ledger(release, proof)
         if proof is not None and sign is not None:
             proof = replace(proof, head=proof.head.signed(read_secret("--sign", sign, Path.cwd())))
-        text = certificate.of_release(found, account, proof)
+        text = certificate.of_release(release, account, proof)
     save(path, text, "The certificate")
-    message = f"Certificate of {found.release_id} written to {path}"
-    print_message(message, as_json, written=path, releases=[found.release_id], proof=proof)
+    message = f"Certificate of {release.release_id} written to {path}"
+    print_message(message, as_json, written=path, releases=[release.release_id], proof=proof)
 
 
 def _by_ledger(found: Certified, proof: Proof) -> Certified:
@@ -109,20 +109,20 @@ def _of_period(loaded: LoadedConfig, days: tuple[date | None, date | None], outp
     from blockveil.pipeline.report import certificate, save
 
     account = Account.of(Ledger(loaded.ledger_url), loaded.config.release.account)
-    paid = account.within(*days)
-    found: dict[str, Certified] = {}
-    for each in paid:
+    charges = account.within(*days)
+    by_id: dict[str, Certified] = {}
+    for each in charges:
         place = loaded.output_root / f"{each.release_id}.json"
         if each.withdrawn is None and place.exists():
-            found[each.release_id] = _certified(place)
+            by_id[each.release_id] = _certified(place)
     first, last = days
     words = f"nights {'from the first' if first is None else f'from {first}'} to {last or 'the newest'}"
     with stating(loaded.output_root):
-        text = certificate.of_period(account, paid, found, words)
+        text = certificate.of_period(account, charges, by_id, words)
     save(output, text, "The certificate")
-    releases = f"{len(found):,} of {len(paid):,} releases of '{account.status.dataset}'"
+    releases = f"{len(by_id):,} of {len(charges):,} releases of '{account.status.dataset}'"
     message = f"Certificate of {releases} written to {output}"
-    print_message(message, as_json, written=output, releases=sorted(found), not_here=len(paid) - len(found))
+    print_message(message, as_json, written=output, releases=sorted(by_id), not_here=len(charges) - len(by_id))
 
 
 def _certified(place: Location) -> Certified:

@@ -78,14 +78,14 @@ class ColumnQuestions:
         about = many_columns.head_of(line, self._names)
         head, words = about or (name, line)
         replaced = many_columns.parts(head, self._names)
-        kept = {each: answer for each, answer in self._steps[-1].items() if each not in replaced}
-        found = many_columns.each_column({**kept, head: words}, self._names)
-        self._check({each: answer for each, answer in found.items() if not many_columns.is_skip(answer)})
+        others = {each: answer for each, answer in self._steps[-1].items() if each not in replaced}
+        answers = many_columns.each_column({**others, head: words}, self._names)
+        self._check({each: answer for each, answer in answers.items() if not many_columns.is_skip(answer)})
         # In the order of the source, whatever the order of the lines.
-        self._steps.append({each: found[each] for each in self._names if each in found})
+        self._steps.append({each: answers[each] for each in self._names if each in answers})
         if about is None and not many_columns.is_skip(words):
             say(f"    {meaning(answer := parse_column(words))}{'' if self._counted else hint(answer)}")
         if about is not None:
-            new = [each for each in self._steps[-1] if each not in kept]
-            shown = ", ".join(new[:_SHOWN]) + (", ..." if len(new) > _SHOWN else "")
-            say(f"    {len(new)} column{'' if len(new) == 1 else 's'}: {shown}")
+            new = [each for each in self._steps[-1] if each not in others]
+            listing = ", ".join(new[:_SHOWN]) + (", ..." if len(new) > _SHOWN else "")
+            say(f"    {len(new)} column{'' if len(new) == 1 else 's'}: {listing}")

@@ -229,8 +229,8 @@ class _Loading(Mapping[str, Any]):
         self._table = table
 
     def __getitem__(self, name: str) -> Any:
-        found = self._table[name]
-        return _group(name, *found) if isinstance(found, CommandGroup) else _command(name, found)
+        entry = self._table[name]
+        return _group(name, *entry) if isinstance(entry, CommandGroup) else _command(name, entry)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._table)

@@ -121,25 +121,25 @@ def read_public_key(option: str, reference: str) -> Ed25519PublicKey:
     from blockveil.pipeline.base.ed25519 import public_key
     from blockveil.pipeline.config.secrets import read_secret
 
-    found = public_key(read_secret(option, reference, Path.cwd()))
-    if found is None:
+    key = public_key(read_secret(option, reference, Path.cwd()))
+    if key is None:
         raise ConfigError(
             f"{option}: this is no key", "It must be an Ed25519 key in PEM", "Correct what is referred to"
         )
-    return found
+    return key
 
 
 def parse_overrides(pairs: Sequence[str] | None) -> dict[str, str]:
     """Overrides of ``--set`` options."""
-    found = {}
+    overrides = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise ConfigError(
                 f"--set {pair!r} is not key=value", "An override is written section.key=value", "Correct it"
             )
-        found[key.strip()] = value.strip()
-    return found
+        overrides[key.strip()] = value.strip()
+    return overrides
 
 
 def read_config(
@@ -237,14 +237,14 @@ def keyed(rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
     >>> keyed([("Nights left", "3"), ("Warning", "one"), ("Warning", "two")])
     {'nights_left': '3', 'warning': ['one', 'two']}
     """
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for what, value in rows:
         key = "_".join("".join(sign if sign.isalnum() else " " for sign in what.lower()).split())
-        if key not in found:
-            found[key] = value
+        if key not in entries:
+            entries[key] = value
         else:
-            found[key] = [*(found[key] if isinstance(found[key], list) else [found[key]]), value]
-    return found
+            entries[key] = [*(entries[key] if isinstance(entries[key], list) else [entries[key]]), value]
+    return entries
 
 
 def plain_values(value: Any) -> Any:

@@ -19,6 +19,6 @@ def directions(release: Release, output: Output, as_json: Json = False) -> None:
     """Write the principal directions of a release, for mvg and mvg-exact. Costs no privacy."""
     from blockveil.pipeline.public import noise_directions, shaping
 
-    found = noise_directions.principal_directions(release)
-    shaping.save_matrix(found.matrix, output)
-    print_answer(found.rows(output.name), as_json, written=output)
+    basis = noise_directions.principal_directions(release)
+    shaping.save_matrix(basis.matrix, output)
+    print_answer(basis.rows(output.name), as_json, written=output)

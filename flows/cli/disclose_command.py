@@ -33,10 +33,10 @@ def disclose(
     if output is not None:
         named_files.check(output)
     disclosed, digest = load_disclosure(disclosure)
-    found, blank = record(DisclosedDeployment.of(read_config(config), parse_date(None)), disclosed, digest, tier)
+    entry, blank = record(DisclosedDeployment.of(read_config(config), parse_date(None)), disclosed, digest, tier)
     if as_json:
-        print_json({"record": found, "blank": blank})
-    text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=100)
+        print_json({"record": entry, "blank": blank})
+    text = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=100)
     if output is not None:
         named_files.write(output, text.encode(), "The record")
     elif not as_json:

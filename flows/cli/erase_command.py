@@ -58,10 +58,10 @@ def erase(
     from blockveil.pipeline.releases.renewing import ReleaseLedgers
 
     loaded = load_ingest(config)
-    named = erasing.read_units(units)
+    unit_ids = erasing.read_units(units)
     with ProgressLine() as progress:
         ledgers = ReleaseLedgers(tuple(release or ()), tuple(gone or ()))
-        erased = erasing.erase(ingest_run.look(loaded, needed=False), named, progress, ledgers)
+        erased = erasing.erase(ingest_run.look(loaded, needed=False), unit_ids, progress, ledgers)
     if sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
         say_sentence(f"Only here: {erased.sentence}", err=True)
     message = (

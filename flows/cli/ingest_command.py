@@ -33,9 +33,9 @@ def ingest(config: Config, before: Before = None, discard: Discard = False, as_j
 
     loaded = load_ingest(config)
     if discard:
-        found = ingest_run.discard(loaded)
-        report = "What an unfinished ingest left is removed." if found else "No unfinished ingest left anything."
-        print_message(report, as_json, removed=bool(found))
+        leftovers = ingest_run.discard(loaded)
+        report = "What an unfinished ingest left is removed." if leftovers else "No unfinished ingest left anything."
+        print_message(report, as_json, removed=bool(leftovers))
         return
     source = ingest_run.look(loaded, before=up_to(loaded.config, parse_day("--before", before), parse_date(None)))
     try:
@@ -44,8 +44,8 @@ def ingest(config: Config, before: Before = None, discard: Discard = False, as_j
     finally:
         if source.counts.repeated and sys.stderr.isatty():
             say_sentence(f"Only here: {source.counts.repeated}.", err=True)
-    counted = source.counts.read or source.counts.held_files
-    if counted and sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
+    count = source.counts.read or source.counts.held_files
+    if count and sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
         say_sentence(f"Only here: {source.counts.sentence()}", err=True)
     for other in known_sources.elsewhere(loaded):
         say_sentence(

@@ -69,24 +69,24 @@ def init(
     location = source or tree.get("source")
     if not isinstance(location, str):
         raise ConfigError("No source is given", "The configs are for the columns of a source", "Name a file of records")
-    begun = begin(location, tree, Path.cwd(), output, parse_date(date), whole=yes, new_budget=new_budget)
-    made = compose(begun, begun.given) if yes else _Asking(begun, rows).made()
-    accuracy = good_enough(made.plan, AccuracyQuestion(Supposed(rows), rhythm=made.rhythm))
-    write(made)
+    draft = begin(location, tree, Path.cwd(), output, parse_date(date), whole=yes, new_budget=new_budget)
+    release = compose(draft, draft.given) if yes else _Asking(draft, rows).made()
+    accuracy = good_enough(release.plan, AccuracyQuestion(Supposed(rows), rhythm=release.rhythm))
+    write(release)
     if as_json:
-        next_steps = [{"command": command, "why": why} for command, why in made.commands]
+        next_steps = [{"command": command, "why": why} for command, why in release.commands]
         print_json(
             {
-                "folder": made.folder,
-                "columns": dict(made.understood),
-                "joins": dict(made.budget),
+                "folder": release.folder,
+                "columns": dict(release.understood),
+                "joins": dict(release.budget),
                 "next": next_steps,
-                **made.plan.public,
+                **release.plan.public,
                 "accuracy": accuracy.plain,
             }
         )
     else:
-        _show(made, accuracy)
+        _show(release, accuracy)
 
 
 class _Asking:
@@ -114,9 +114,9 @@ class _Asking:
         while True:
             self._ask()
             try:
-                made = compose(self._begun, self._given[-1])
-                if self._confirmed(made):
-                    return made
+                release = compose(self._begun, self._given[-1])
+                if self._confirmed(release):
+                    return release
                 self._back_to_columns()
             except ConfigError as error:
                 if len(self._given) == 1:
@@ -165,9 +165,9 @@ class _Asking:
             say_sentence(f"{question.text}\n  {question.help}")
         while True:
             try:
-                found = answered(given, self._source, self._values(given, question))
-                interview.require_room(found, self._rows)
-                return found
+                answers = answered(given, self._source, self._values(given, question))
+                interview.require_room(answers, self._rows)
+                return answers
             except BlockveilError as error:
                 say_sentence(f"  {interview.at_question(error)}")
 

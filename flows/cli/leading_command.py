@@ -48,25 +48,25 @@ def leading(
     from blockveil.pipeline.report.papers import CARD
 
     opened = open_(named_release(release, None if config is None else read_config(config)))
-    found = opened.eigenpairs(min(10, len(opened.features)) if count is None else count)
+    eigenpairs = opened.eigenpairs(min(10, len(opened.features)) if count is None else count)
     files = []
     if output is not None:
-        found.save(output)
+        eigenpairs.save(output)
         files.append(str(output))
     if picture is not None:
-        durable.write_new(picture, found.picture.draw(CARD).encode(), "the picture", "A file is not replaced")
+        durable.write_new(picture, eigenpairs.picture.draw(CARD).encode(), "the picture", "A file is not replaced")
         files.append(str(picture))
     print_answer(
         [
             ("Release", opened.release_id),
             ("Guarantee", opened.guarantee.sentence),
-            *found.rows(),
+            *eigenpairs.rows(),
             *(("File", file) for file in files),
         ],
         as_json,
-        values=found.values.tolist(),
-        errors=found.errors.tolist(),
-        noise_floor=found.noise_floor,
-        above_noise=found.above_noise,
+        values=eigenpairs.values.tolist(),
+        errors=eigenpairs.errors.tolist(),
+        noise_floor=eigenpairs.noise_floor,
+        above_noise=eigenpairs.above_noise,
         files=files,
     )

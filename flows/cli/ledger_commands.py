@@ -122,28 +122,28 @@ def verify(
     from blockveil.pipeline.releases import lost_ledger
 
     opened = open_ledger(config, ledger)
-    found = opened.verify(_kept_head(head, key))
+    chain = opened.verify(_kept_head(head, key))
     missing = None if config is None else lost_ledger.problem(read_config(config), opened)
     if missing is not None:
-        found = replace(found, problems=[*found.problems, missing])
+        chain = replace(chain, problems=[*chain.problems, missing])
     if officer is not None:
-        others = signed_by_others(found.approvals, [raw(read_public_key("--officer", each)).hex() for each in officer])
-        found = replace(found, problems=[*found.problems, *others])
-    if found.problems:
-        raise broken(found)
-    for each in () if as_json else found.approvals:
+        others = signed_by_others(chain.approvals, [raw(read_public_key("--officer", each)).hex() for each in officer])
+        chain = replace(chain, problems=[*chain.problems, *others])
+    if chain.problems:
+        raise broken(chain)
+    for each in () if as_json else chain.approvals:
         say(f"Approved: {each.release_id} {each.words}")
-    for loss in () if as_json else found.losses:
+    for loss in () if as_json else chain.losses:
         say(f"Granted after a loss: {loss}")
-    _tell_chain(found, as_json)
+    _tell_chain(chain, as_json)
 
 
 def _tell_chain(found: Verification, as_json: bool, **values: Any) -> None:
     """Say that a chain is intact, and its head."""
     message = f"{found.entries} entries, chain intact. Head: {found.head}"
-    known = {"entries": found.entries, "head": found.head, "time": found.time, "granted_after_a_loss": found.losses}
+    fields = {"entries": found.entries, "head": found.head, "time": found.time, "granted_after_a_loss": found.losses}
     values["approvals"] = [each.plain for each in found.approvals]
-    print_message(message, as_json, **known, **values)
+    print_message(message, as_json, **fields, **values)
 
 
 def _kept_head(head: str | None, key: str | None) -> str | Head | None:
@@ -157,9 +157,9 @@ def _kept_head(head: str | None, key: str | None) -> str | Head | None:
         text = Path(head).read_text(encoding="utf-8")
     except (OSError, ValueError):
         text = ""
-    kept = Head.from_json(text)
-    kept.check(secret)
-    return kept
+    checkpoint = Head.from_json(text)
+    checkpoint.check(secret)
+    return checkpoint
 
 
 def head_(
@@ -172,14 +172,14 @@ def head_(
     as_json: Json = False,
 ) -> None:
     """Print the number, hash and time of the last row, signed with --sign; keep it apart from the ledger."""
-    found = open_ledger(config, ledger).head()
+    head = open_ledger(config, ledger).head()
     if sign is not None:
-        found = found.signed(read_secret("--sign", sign, Path.cwd()))
+        head = head.signed(read_secret("--sign", sign, Path.cwd()))
     if output is None:
-        say(found.to_json())
+        say(head.to_json())
     else:
-        named_files.write(output, f"{found.to_json()}\n".encode(), "The head")
-        print_message(f"Head of {found.entries} entries written to {output}", as_json, written=output, **asdict(found))
+        named_files.write(output, f"{head.to_json()}\n".encode(), "The head")
+        print_message(f"Head of {head.entries} entries written to {output}", as_json, written=output, **asdict(head))
 
 
 def prove(
@@ -192,14 +192,14 @@ def prove(
     as_json: Json = False,
 ) -> None:
     """Print a proof that a release was charged and is not withdrawn so far, for readers without the ledger."""
-    found = Ledger(read_config(config).ledger_url).proof(release_id)
+    proof = Ledger(read_config(config).ledger_url).proof(release_id)
     if sign is not None:
-        found = replace(found, head=found.head.signed(read_secret("--sign", sign, Path.cwd())))
+        proof = replace(proof, head=proof.head.signed(read_secret("--sign", sign, Path.cwd())))
     if output is None:
-        say(found.to_json())
+        say(proof.to_json())
     else:
-        named_files.write(output, f"{found.to_json()}\n".encode(), "The proof")
-        print_message(f"Proof of entry {found.sequence} written to {output}", as_json, written=output, **asdict(found))
+        named_files.write(output, f"{proof.to_json()}\n".encode(), "The proof")
+        print_message(f"Proof of entry {proof.sequence} written to {output}", as_json, written=output, **asdict(proof))
 
 
 def export(
@@ -233,9 +233,9 @@ def export(
         if not sys.stdout.isatty():
             opened.export(form, sys.stdout)
             return
-        shown = io.StringIO()
-        opened.export(form, shown)
-        say(shown.getvalue(), nl=False)
+        buffer = io.StringIO()
+        opened.export(form, buffer)
+        say(buffer.getvalue(), nl=False)
         return
     # For its owner alone, as the ledger is.
     with named_files.writing(output, "The export", private=True) as file:
@@ -264,8 +264,8 @@ def import_(
     """
     expected, opened = _kept_head(head, key), open_ledger(config, ledger)
     with _readable(source) as stream:
-        found = opened.load(read_rows(stream), expected, as_copy=as_copy)
-    _tell_chain(found, as_json, copy=as_copy)
+        chain = opened.load(read_rows(stream), expected, as_copy=as_copy)
+    _tell_chain(chain, as_json, copy=as_copy)
     if not as_json:
         say("This is a copy, for reading." if as_copy else "The ledger goes on here; the old one is closed.")
 

@@ -79,20 +79,20 @@ def plan(
         _check_place(html)
     loaded = read_config(config, parse_overrides(set))
     ledger = Ledger(loaded.ledger_url)
-    made = plan_ahead(loaded, parse_date(date), ledger)
-    store = look(made.loaded)
-    asked = AccuracyQuestion(Supposed(rows, correlation, spread), options, preview or html is not None, target)
-    found = good_enough(made, asked)
-    machine = made.effort.machine()
+    plan = plan_ahead(loaded, parse_date(date), ledger)
+    store = look(plan.loaded)
+    question = AccuracyQuestion(Supposed(rows, correlation, spread), options, preview or html is not None, target)
+    accuracy = good_enough(plan, question)
+    machine = plan.effort.machine()
     rates = _measured(machine.slots) if measure else None
-    noise = advised(made)
-    lines = summary.describe(made, budgets.price(made, ledger), rates, store, None if noise is None else noise.advice)
+    noise = advised(plan)
+    lines = summary.describe(plan, budgets.price(plan, ledger), rates, store, None if noise is None else noise.advice)
     if html is not None:
-        _write(html, made, lines, found)
+        _write(html, plan, lines, accuracy)
     if as_json:
-        print_json(_plain(made, found, noise))
+        print_json(_plain(plan, accuracy, noise))
     else:
-        _print(lines, found, preview, html)
+        _print(lines, accuracy, preview, html)
 
 
 def _measured(slots: int) -> Rates:

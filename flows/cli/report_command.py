@@ -60,19 +60,19 @@ def report(
 def _report(path: Location, loaded: LoadedConfig | None, output: Path | None, as_json: bool, *, kept: bool) -> None:
     from blockveil.pipeline.report import write_report
 
-    made = write_report(path, _balance(path, loaded), output)
+    report = write_report(path, _balance(path, loaded), output)
     if as_json:
-        say(made.data.read_text(encoding="utf-8"), nl=False)
+        say(report.data.read_text(encoding="utf-8"), nl=False)
         return
-    content = json.loads(made.data.read_text(encoding="utf-8"))
+    content = json.loads(report.data.read_text(encoding="utf-8"))
     print_rows(
         [
             ("Release", content["release_id"]),
-            *made.lines[:1],  # what stands out, if anything does
+            *report.lines[:1],  # what stands out, if anything does
             ("Guarantee", content["guarantee"]["sentence"]),
             ("In words", content["guarantee"]["in_words"]),
-            *made.lines[1:],
-            *([("Report", str(made.path)), ("JSON", str(made.data))] if kept else []),
+            *report.lines[1:],
+            *([("Report", str(report.path)), ("JSON", str(report.data))] if kept else []),
         ]
     )
 
@@ -80,13 +80,13 @@ def _report(path: Location, loaded: LoadedConfig | None, output: Path | None, as
 def _compare(path: Location, earlier: Location, output: Path | None, as_json: bool, *, kept: bool) -> None:
     from blockveil.pipeline.report import comparison_page, write_comparison
 
-    found, page, data = write_comparison(path, earlier, output)
+    comparison, page, data = write_comparison(path, earlier, output)
     if as_json:
         say(data.read_text(encoding="utf-8"), nl=False)
         return
-    rows = [("Compared", comparison_page.title(found)), ("Result", comparison_page.sentence(found))]
-    rows += [("Warning", line) for line in found.warnings]
-    rows += [*comparison_page.lines(found), *(("Config", line) for line in found.configs)]
+    rows = [("Compared", comparison_page.title(comparison)), ("Result", comparison_page.sentence(comparison))]
+    rows += [("Warning", line) for line in comparison.warnings]
+    rows += [*comparison_page.lines(comparison), *(("Config", line) for line in comparison.configs)]
     print_rows([*rows, *([("Page", str(page)), ("JSON", str(data))] if kept else [])])
 
 

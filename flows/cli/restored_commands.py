@@ -33,10 +33,10 @@ def reconcile(
     """
     from blockveil.pipeline.releases.put_back import state_restored
 
-    done = state_restored(open_ledger(config, ledger), None if config is None else read_config(config), since)
-    given_back = [release_id for release_id, _ in done.given_back]
-    known = {"entry": done.sequence, "booked": list(done.booked), "given_back": given_back, "marked": done.marked}
-    print_message(str(done), as_json, **known)
+    entry = state_restored(open_ledger(config, ledger), None if config is None else read_config(config), since)
+    given_back = [release_id for release_id, _ in entry.given_back]
+    fields = {"entry": entry.sequence, "booked": list(entry.booked), "given_back": given_back, "marked": entry.marked}
+    print_message(str(entry), as_json, **fields)
 
 
 def attest(
@@ -74,6 +74,6 @@ def replace_key(
     """
     from blockveil.pipeline.releases.lost_key import replace_lost_key
 
-    done = replace_lost_key(read_config(config), by, why, gone or ())
-    known = {"entry": done.sequence, "given_back": list(done.given_back), "parts": list(done.parts)}
-    print_message(str(done), as_json, **known)
+    entry = replace_lost_key(read_config(config), by, why, gone or ())
+    fields = {"entry": entry.sequence, "given_back": list(entry.given_back), "parts": list(entry.parts)}
+    print_message(str(entry), as_json, **fields)

@@ -124,8 +124,8 @@ def prune(
     if as_json:
         print_json({"applied": apply, "releases": [{"release": each.release_id, "bytes": each.size} for each in old]})
         return
-    done = "removed" if apply else "would be removed; --apply does it"
-    say(f"{len(old)} releases, {sum(each.size for each in old) / 2**20:,.1f} MiB, {done}")
+    outcome = "removed" if apply else "would be removed; --apply does it"
+    say(f"{len(old)} releases, {sum(each.size for each in old) / 2**20:,.1f} MiB, {outcome}")
 
 
 def catch_up(
@@ -140,11 +140,11 @@ def catch_up(
 
     named_server.require_server()
     first = None if since is None else parse_date(since)
-    found = recovery.catch_up_nights(_loaded(configs), first, datetime.now(UTC), apply)
+    nights = recovery.catch_up_nights(_loaded(configs), first, datetime.now(UTC), apply)
     if as_json:
-        print_json({"applied": apply, "nights": found})
+        print_json({"applied": apply, "nights": nights})
         return
-    for night in found:
+    for night in nights:
         say(f"{night.config} {night.night}: {night.why}; {night.cost} ({night.note})")
-    if not found:
+    if not nights:
         say("No night is due.")

@@ -48,15 +48,15 @@ def shape(
     """Write the ellipsoid with the least noise for records like those of a release. Costs no privacy."""
     from blockveil.pipeline.public import shaping
 
-    found = shaping.adapted_shape(release, headroom, floor)
-    shaping.save_matrix(found.matrix, output)
-    print_answer(found.rows(output.name), as_json, written=output)
+    ellipsoid = shaping.adapted_shape(release, headroom, floor)
+    shaping.save_matrix(ellipsoid.matrix, output)
+    print_answer(ellipsoid.rows(output.name), as_json, written=output)
 
 
 def shape_of_list(records: List, output: Output, origin: Origin = "midpoint", as_json: Json = False) -> None:
     """Write the ellipsoid with the least noise that contains a public list of records, such as a price list."""
     from blockveil.pipeline.public import listed, shaping
 
-    found = listed.shape_of_list(records, origin)
-    shaping.save_matrix(found.matrix, output)
-    print_answer(found.rows(output.name), as_json, written=output)
+    ellipsoid = listed.shape_of_list(records, origin)
+    shaping.save_matrix(ellipsoid.matrix, output)
+    print_answer(ellipsoid.rows(output.name), as_json, written=output)

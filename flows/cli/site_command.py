@@ -50,15 +50,15 @@ def site(
     from blockveil.pipeline.report.release_site import make_site
 
     place = None if upload is None else _destination(upload, upload_credentials)
-    made = make_site(configs, _place(output), parse_date(None), code.running())
+    site = make_site(configs, _place(output), parse_date(None), code.running())
     rows = [
-        ("Site", str(made.output / "index.html")),
-        ("Shown", f"{_counted(made.releases, 'release')}; made now: {_counted(made.made, 'page')}"),
-        *(("Warning", f"{name} cannot be shown") for name in made.unreadable),
+        ("Site", str(site.output / "index.html")),
+        ("Shown", f"{_counted(site.releases, 'release')}; made now: {_counted(site.made, 'page')}"),
+        *(("Warning", f"{name} cannot be shown") for name in site.unreadable),
     ]
-    values: dict[str, Any] = {"releases": made.releases, "pages_made": made.made, "unreadable": made.unreadable}
+    values: dict[str, Any] = {"releases": site.releases, "pages_made": site.made, "unreadable": site.unreadable}
     if place is not None:
-        values["pages_sent"] = sent = place.upload(made.output)
+        values["pages_sent"] = sent = place.upload(site.output)
         rows.append(("Sent to", f"{place.first_page}; {sent} page{' was' if sent == 1 else 's were'} sent now"))
     print_answer(rows, as_json, **values)
 

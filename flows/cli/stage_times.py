@@ -56,8 +56,8 @@ class StageTimes:
 
 def in_words(seconds: dict[str, float]) -> list[tuple[str, str]]:
     """Lines (what, value)."""
-    found = [("Time", f"{sum(seconds.values()):.1f} s in all")]
-    return [*found, *((f"  {stage}", f"{took:.1f} s") for stage, took in seconds.items())]
+    total = [("Time", f"{sum(seconds.values()):.1f} s in all")]
+    return [*total, *((f"  {stage}", f"{took:.1f} s") for stage, took in seconds.items())]
 
 
 def _age() -> float:

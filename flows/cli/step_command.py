@@ -27,8 +27,8 @@ def step(
     """Take one step of training along a released gradient. Post-processing: costs no privacy."""
     from blockveil.pipeline.public import weights
 
-    found = weights.step(release, None if before is None else weights.load(before), examples, rate)
-    _print(output, weights.save(found, output), as_json)
+    parameters = weights.step(release, None if before is None else weights.load(before), examples, rate)
+    _print(output, weights.save(parameters, output), as_json)
 
 
 def start(
@@ -44,8 +44,8 @@ def start(
     """Write random weights with which training starts."""
     from blockveil.pipeline.public import weights
 
-    found = weights.random(weights.shapes(inputs + 1, hidden or (), outputs), seed)
-    _print(output, weights.save(found, output), as_json)
+    parameters = weights.random(weights.shapes(inputs + 1, hidden or (), outputs), seed)
+    _print(output, weights.save(parameters, output), as_json)
 
 
 def _print(path: Path, digest: str, as_json: bool) -> None:

@@ -134,9 +134,9 @@ def imgm(
     as_json: Json = False,
 ) -> None:
     """Matrix Gaussian noise of any two covariances: exact loss, what is required, and the error."""
-    known = None if change is None else _numbers(change)
-    found = pairs.pair_findings(_numbers(left), _numbers(right), sensitivity, _claim(epsilon, delta), steps, known)
-    print_answer(found.rows(), as_json)
+    shift = None if change is None else _numbers(change)
+    findings = pairs.pair_findings(_numbers(left), _numbers(right), sensitivity, _claim(epsilon, delta), steps, shift)
+    print_answer(findings.rows(), as_json)
 
 
 def sampled(
@@ -167,16 +167,16 @@ def trained(
     as_json: Json = False,
 ) -> None:
     """Training as R1SMG and IMGM (type I and II) describe it: how well it learns, and what really holds."""
-    asked = TrainingAsked(_claim(epsilon, delta), rate, epochs, slack, clip, length)
-    found = training_findings.training_findings(training_findings.public_records(data), asked, seeds)
-    print_answer(found.rows(), as_json)
+    settings = TrainingAsked(_claim(epsilon, delta), rate, epochs, slack, clip, length)
+    findings = training_findings.training_findings(training_findings.public_records(data), settings, seeds)
+    print_answer(findings.rows(), as_json)
 
 
 def _shape(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})", text)
-    if found is None:
+    match = re.fullmatch(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})", text)
+    if match is None:
         raise ConfigError(f"--shape {text[:40]!r} is not a shape", "A shape is written ROWSxCOLUMNS", "Write 89x89")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _matrix(path: Path | None, shape: tuple[int, int] | None) -> NDArray[np.float64]:
@@ -186,9 +186,9 @@ def _matrix(path: Path | None, shape: tuple[int, int] | None) -> NDArray[np.floa
     loaded = _numbers(path)
     square = loaded.ndim == 2 and loaded.shape[0] == loaded.shape[1] > 0
     if not (loaded.shape == shape if shape else square):
-        wanted = f"of shape {shape}" if shape else "in a square"
+        requirement = f"of shape {shape}" if shape else "in a square"
         raise ConfigError(
-            f"--matrix {path.name} has shape {loaded.shape}", f"It must be real numbers {wanted}", "Correct it"
+            f"--matrix {path.name} has shape {loaded.shape}", f"It must be real numbers {requirement}", "Correct it"
         )
     return loaded
 

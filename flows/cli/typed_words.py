@@ -44,9 +44,9 @@ def typed(text: str, suggestion: str, more: str) -> str:
         The question before is wanted.
     """
     while True:
-        found: Any = typer.prompt(text, default=suggestion or None, show_default=bool(suggestion))
-        if str(found).strip() == BACK:
+        line: Any = typer.prompt(text, default=suggestion or None, show_default=bool(suggestion))
+        if str(line).strip() == BACK:
             raise Back
-        if str(found).strip() != MORE:
-            return str(found).strip()
+        if str(line).strip() != MORE:
+            return str(line).strip()
         say_sentence(f"  {more}")

@@ -68,25 +68,25 @@ def verify_releases(
     With officers, one of them must have signed the approval of each.
     """
     places = list[tuple[Location, Location]]()
-    for named in releases:
-        place = named_release(named, None)
-        found = releases_at(place)
-        if found == [place]:
-            require_there(place, named)
-        places += [(each, place) for each in found]
-    given = Evidence(
+    for name in releases:
+        place = named_release(name, None)
+        locations = releases_at(place)
+        if locations == [place]:
+            require_there(place, name)
+        places += [(each, place) for each in locations]
+    evidence = Evidence(
         None if key is None else read_public_key("--key", key),
         tuple(_proof(path) for path in proof or ()),
         None if ledger_key is None else _text("--ledger-key", ledger_key),
         tuple(read_public_key("--officer", one) for one in officer or ()),
     )
-    checked = [verify(place, given, root) for place, root in places]
+    checked = [verify(place, evidence, root) for place, root in places]
     if as_json:
         print_json({"releases": [one.plain for one in checked], "hold": all(one.holds for one in checked)})
     else:
         for one in checked:
             _print(one)
-        print_rows([("Not checked", given.not_checked)])
+        print_rows([("Not checked", evidence.not_checked)])
     failed = [one for one in checked if not one.holds]
     if failed:
         raise StoreError(

@@ -24,11 +24,11 @@ def withdraw_release(
     """Withdraw a release for good: the ledger and the readers' pages record it, and its budget remains spent."""
     from blockveil.pipeline.releases.withdrawing import withdraw
 
-    found = withdraw(read_config(config), release_id, why, remove=remove)
-    before = "" if found.reason == why else "It had been withdrawn before; the first reason stays.\n"
+    withdrawal = withdraw(read_config(config), release_id, why, remove=remove)
+    before = "" if withdrawal.reason == why else "It had been withdrawn before; the first reason stays.\n"
     message = (
-        f"{found.release_id} was withdrawn on {found.day}: {found.reason}\n{before}"
+        f"{withdrawal.release_id} was withdrawn on {withdrawal.day}: {withdrawal.reason}\n{before}"
         "Its budget remains spent, because nobody can take back what was read. Tell those who have copies: a copy does "
         "not show that it was withdrawn."
     )
-    print_message(message, as_json, **asdict(found))
+    print_message(message, as_json, **asdict(withdrawal))
