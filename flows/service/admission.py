@@ -69,26 +69,26 @@ def admit(run: FlowRun, deployment: DeploymentResponse | None, flow_name: str, r
     if deployment is None or run.flow_id != deployment.flow_id:
         raise _refusal(f"The run '{run.id}' belongs to no deployment", "Start a run of a reviewed deployment")
     loaded = load_deployments(root, only=deployment.name)
-    entry, made = deployments.find(loaded, f"{flow_name}/{deployment.name}")
+    entry, local = deployments.find(loaded, f"{flow_name}/{deployment.name}")
     code.check(deployment.version)
-    changed = differences(made, deployment)
+    changed = differences(local, deployment)
     if changed:
         raise _refusal(
-            f"The deployment '{made.full_name}' on the server differs from the reviewed folder: {', '.join(changed)}",
+            f"The deployment '{local.full_name}' on the server differs from the reviewed folder: {', '.join(changed)}",
             "Where the folder has changed since, deploy it again (or restart `blockveil serve`); else find out who "
             "changed the server, and then do the same",
         )
     _check_run(run)
     flow = deployments.FLOWS[flow_name]
-    parameters = _parameters(run.parameters, made, flow)
-    found = Deployed(entry, run.auto_scheduled)
-    return Admitted(flow, parameters, found)
+    parameters = _parameters(run.parameters, local, flow)
+    context = Deployed(entry, run.auto_scheduled)
+    return Admitted(flow, parameters, context)
 
 
 def differences(made: RunnerDeployment, known: DeploymentResponse) -> list[str]:
     """Names of what a deployment on a server has otherwise than the reviewed folder says."""
     empty = ("pull_steps", "storage_document_id", "infrastructure_document_id", "job_variables", "path")
-    wanted = {
+    expected = {
         **dict.fromkeys(empty),
         "entrypoint": made.entrypoint,
         "enforce_parameter_schema": True,
@@ -96,13 +96,13 @@ def differences(made: RunnerDeployment, known: DeploymentResponse) -> list[str]:
         "parameter_openapi_schema": _without_choices(prefect_internals.form(made).model_dump(exclude_unset=True)),
         "tags": sorted(made.tags),
     }
-    found = {name: getattr(known, name) or None for name in (*empty, "entrypoint", "enforce_parameter_schema")}
-    found |= {
+    actual = {name: getattr(known, name) or None for name in (*empty, "entrypoint", "enforce_parameter_schema")}
+    actual |= {
         "parameters": known.parameters,
         "parameter_openapi_schema": _without_choices(known.parameter_openapi_schema),
     }
-    found["tags"] = sorted(known.tags)
-    return [name for name, value in wanted.items() if _as_sent(found[name]) != _as_sent(value)]
+    actual["tags"] = sorted(known.tags)
+    return [name for name, value in expected.items() if _as_sent(actual[name]) != _as_sent(value)]
 
 
 def _without_choices(schema: Any) -> Any:
@@ -133,13 +133,13 @@ def _text(value: Any) -> str:
 def _check_run(run: FlowRun) -> None:
     """A run may say by itself where and how often it works; ours may not."""
     policy = run.empirical_policy
-    asked = {
+    settings = {
         "job_variables": run.job_variables,
         "infrastructure_document_id": run.infrastructure_document_id,
         "empirical_policy.retries": policy.retries,
         "empirical_policy.retry_delay": policy.retry_delay,
     }
-    wrong = [name for name, value in asked.items() if value]
+    wrong = [name for name, value in settings.items() if value]
     if wrong:
         raise _refusal(f"The run has {', '.join(wrong)} of its own", "Start it again from its deployment's form")
 
@@ -169,13 +169,13 @@ def _parameters(given: dict[str, Any], made: RunnerDeployment, flow: Flow[..., A
 
 def _check_sizes(given: dict[str, Any]) -> None:
     """Refuse a form that asks for more workers, threads or memory than its reviewed config has."""
-    asked = given.get("overrides")
-    if not asked:
+    changes = given.get("overrides")
+    if not changes:
         return
     with suppress(ConfigError):  # which the flow tells of itself
         path = config_file(given["release"])
-        reviewed, wanted = load_config(path), load_config(path, overrides=asked)
-        too_large = overrides.raised(reviewed.config, wanted.config)
+        reviewed, variant = load_config(path), load_config(path, overrides=changes)
+        too_large = overrides.raised(reviewed.config, variant.config)
         if too_large is not None:
             key, size, most = too_large
             raise _refusal(

@@ -110,10 +110,10 @@ class Alarms:
             lease = turns.take(client, _TURN) if self._open else None
             if lease is None:
                 return  # another worker tells now
-            told = False
+            any_sent = False
             for alarm in list(self._open.values()):
-                told |= self._tell(client, alarm, now)
-            if not told:  # else the turn ends by itself: until then the server has kept what it was told
+                any_sent |= self._tell(client, alarm, now)
+            if not any_sent:  # else the turn ends by itself: until then the server has kept what it was told
                 turns.give_back(client, lease)
 
     def _live(self, client: SyncPrefectClient, now: datetime) -> None:
@@ -125,26 +125,26 @@ class Alarms:
     def _tell(self, client: SyncPrefectClient, alarm: Alarm, now: datetime) -> bool:
         """Tell every recipient that was not sent it and is not about to be; whether anybody was told."""
         events = automations.told(client, alarm.key, now)
-        wanted = automations.recipients(self._loaded)
-        missing = [each for each in wanted if not any(event.sent for event in events if event.recipient == each)]
+        recipients = automations.recipients(self._loaded)
+        missing = [each for each in recipients if not any(event.sent for event in events if event.recipient == each)]
         if not missing:
             del self._open[alarm.key]
             self._sent.add(alarm.key)
             return False
-        if not events and not any((alarm.key, each) in self._told for each in wanted):
+        if not events and not any((alarm.key, each) in self._told for each in recipients):
             for deployment in alarm.pauses:
                 client.pause_deployment(deployment)
-        told = False
+        any_sent = False
         for recipient in missing:
             mine = self._told.setdefault((alarm.key, recipient), [])
-            kept = [event.occurred for event in events if event.recipient == recipient]
-            number = max(len(mine), len(kept))
-            if number and now - max(*mine, *kept, datetime.min.replace(tzinfo=UTC)) < AGAIN * 2 ** (number - 1):
+            occurrences = [event.occurred for event in events if event.recipient == recipient]
+            number = max(len(mine), len(occurrences))
+            if number and now - max(*mine, *occurrences, datetime.min.replace(tzinfo=UTC)) < AGAIN * 2 ** (number - 1):
                 continue
             automations.emit(client, automations.ALARM, alarm.key, now, recipient, alarm.message[:_LONGEST], alarm.run)
             mine.append(now)
-            told = True
-        return told
+            any_sent = True
+        return any_sent
 
     def _present(self, client: SyncPrefectClient, now: datetime) -> Iterator[Alarm]:
         """Everything there is to tell of, as far as ledgers and server answer."""
@@ -211,10 +211,10 @@ class Alarms:
             self._low[night.config] = status, None
             if day is not None:
                 plan = plan_near(loaded, day)
-                left = budgets.nights_left(plan, ledger, status)
-                wanted = _LOW_NIGHTS if plan.new_part is None else 1
-                text = f"The budget of '{release.account}' holds {left} more nights like {plan.release_id}."
-                self._low[night.config] = status, Alarm(f"{plan.release_id}/low", text) if left < wanted else None
+                nights = budgets.nights_left(plan, ledger, status)
+                threshold = _LOW_NIGHTS if plan.new_part is None else 1
+                text = f"The budget of '{release.account}' holds {nights} more nights like {plan.release_id}."
+                self._low[night.config] = status, Alarm(f"{plan.release_id}/low", text) if nights < threshold else None
         _, alarm = self._low[night.config]
         if alarm is not None:
             yield alarm
@@ -242,11 +242,11 @@ class Alarms:
         self, client: SyncPrefectClient, night: NightSection, deployment: DeploymentResponse | None, now: datetime
     ) -> Iterator[Alarm]:
         release = self._loaded.configs[night.config].config.release
-        made = None if deployment is None else deployment.created
-        created = self._began if made is None else datetime.fromtimestamp(made.timestamp(), UTC)
+        creation = None if deployment is None else deployment.created
+        created = self._began if creation is None else datetime.fromtimestamp(creation.timestamp(), UTC)
         since = max(created, now - revival.RECENT)
-        planned = {at.date(): at for at in times(night.cron, night.timezone, since, now)}
-        due = {day: at for day, at in planned.items() if now - at >= self._late}
+        starts = {at.date(): at for at in times(night.cron, night.timezone, since, now)}
+        due = {day: at for day, at in starts.items() if now - at >= self._late}
         ids = {day: f"{release.dataset}/{release.name}/{day.isoformat()}" for day in due}
         if self._released.issuperset(ids.values()):
             return
@@ -255,7 +255,7 @@ class Alarms:
         self._released |= {ids[day] for day in due if charges.get(day) is State.RELEASED}
         newest = {} if deployment is None else _newest(client, deployment.id, night, since)
         for day, at in due.items():
-            run, newer = newest.get(day), any(other > at for other in planned.values())
+            run, newer = newest.get(day), any(other > at for other in starts.values())
             if ids[day] not in self._released and _is_missing(run, newer, planned_here=at >= self._began):
                 text = f"{ids[day]} is not released. {_stands(run)}"
                 yield Alarm(f"{ids[day]}/missing", text, None if run is None else run.id)
@@ -291,8 +291,8 @@ def _newest(
     client: SyncPrefectClient, deployment: UUID, night: NightSection, since: datetime
 ) -> dict[date | None, FlowRun]:
     """The run of each night whose state is the newest."""
-    asked = runs([deployment], planned_after=since - timedelta(days=1))
-    releases = (run for run in pages(client, asked) if run.parameters.get("mode") == "release" and run.state)
+    run_filter = runs([deployment], planned_after=since - timedelta(days=1))
+    releases = (run for run in pages(client, run_filter) if run.parameters.get("mode") == "release" and run.state)
     return {revival.night_of(run, night): run for run in sorted(releases, key=_changed)}
 
 

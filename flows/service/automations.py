@@ -179,8 +179,8 @@ def told(client: SyncPrefectClient, about: str, now: datetime) -> list[Told]:
 
 def _events(client: SyncPrefectClient, now: datetime, name: str, **more: Any) -> list[dict[str, Any]]:
     span = {"since": (now - _LOOK_BACK).isoformat(), "until": (now + timedelta(days=1)).isoformat()}
-    asked = {"event": {"name": [name]}, "occurred": span, **more}
-    answer = client.request("POST", "/events/filter", json={"filter": asked, "limit": _MOST})
+    event_filter = {"event": {"name": [name]}, "occurred": span, **more}
+    answer = client.request("POST", "/events/filter", json={"filter": event_filter, "limit": _MOST})
     answer.raise_for_status()
     events: list[dict[str, Any]] = answer.json()["events"]
     return events
@@ -198,13 +198,13 @@ def _by_block(reference: str) -> Callable[[str], ActionTypes]:
 def _block_id(kind: str, name: str) -> UUID:
     try:
         with get_client(sync_client=True) as client:
-            found: Any = client.read_block_document_by_name(name, kind)
+            block: Any = client.read_block_document_by_name(name, kind)
     except ObjectNotFound:
-        found = None
-    if found is None:
+        block = None
+    if block is None:
         raise ConfigError(
             f'There is no block "{kind}/{name}" on this server',
             "Alarms are sent through Prefect blocks, which hold addresses and passwords",
             "Make it on the page Blocks of the Prefect UI, or correct alerts.notify in deployments.toml",
         )
-    return UUID(str(found.id))
+    return UUID(str(block.id))

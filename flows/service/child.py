@@ -52,16 +52,16 @@ def obey(number: UUID, root: Path, scratch: Path) -> State[Any]:
     """
     run, deployment, flow_name = _read(number)
     try:
-        found = admission.admit(run, deployment, flow_name, root)
+        permit = admission.admit(run, deployment, flow_name, root)
     except Exception as error:  # noqa: BLE001 - the text of a foreign one could quote what a server sent
         failure = steps.known(error)
     else:
-        token = deployed.here.set(found.deployed)
+        token = deployed.here.set(permit.deployed)
         try:
             # The state, not its result: a result that the server names would be fetched and unpickled. And storage of
             # our own: else Prefect would ask the server for a block to keep results in.
-            flow = found.flow.with_options(result_storage=scratch)
-            state: Any = run_flow(flow, flow_run=run, parameters=found.parameters, return_type="state")
+            flow = permit.flow.with_options(result_storage=scratch)
+            state: Any = run_flow(flow, flow_run=run, parameters=permit.parameters, return_type="state")
         finally:
             deployed.here.reset(token)
         return cast(State[Any], state)

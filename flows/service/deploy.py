@@ -40,12 +40,12 @@ def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
     for line in deployments.stores(loaded):
         tell(line)
     pool = loaded.deployments.pool
-    made = deployments.build(loaded, pool)
+    runner_deployments = deployments.build(loaded, pool)
     _make_pool(pool)
     limits.prepare(loaded)
-    deployments.keep_pauses(made)
-    deployments.require_schedule(made, deployments.register(made))
-    for deployment in made:
+    deployments.keep_pauses(runner_deployments)
+    deployments.require_schedule(runner_deployments, deployments.register(runner_deployments))
+    for deployment in runner_deployments:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     for line in automations.install(loaded):
         tell(line)
@@ -55,15 +55,15 @@ def deploy(loaded: LoadedDeployments, tell: Callable[[str], None]) -> None:
 def _make_pool(name: str) -> None:
     with get_client(sync_client=True) as client:
         try:
-            found = client.read_work_pool(name)
+            pool = client.read_work_pool(name)
         except ObjectNotFound:
             try:
-                found = client.create_work_pool(WorkPoolCreate(name=name, type=POOL_TYPE))
+                pool = client.create_work_pool(WorkPoolCreate(name=name, type=POOL_TYPE))
             except ObjectAlreadyExists:  # made by somebody else in between
-                found = client.read_work_pool(name)
-    if found.type != POOL_TYPE:
+                pool = client.read_work_pool(name)
+    if pool.type != POOL_TYPE:
         raise ConfigError(
-            f"The work pool '{name}' is of type {found.type}",
+            f"The work pool '{name}' is of type {pool.type}",
             f"Runs are started by `blockveil service worker`, with pools of type {POOL_TYPE}: others obey the server",
             "Name another pool in deployments.toml; it is made where it is missing",
         )

@@ -65,10 +65,10 @@ def build(loaded: LoadedDeployments, pool: str | None = None) -> list[RunnerDepl
 
     Without a pool they are deployments that one process serves.
     """
-    made = [make() for _, make in _all(loaded).values()]
-    for deployment in made:
+    deployments = [make() for _, make in _all(loaded).values()]
+    for deployment in deployments:
         deployment.work_pool_name = pool
-    return made
+    return deployments
 
 
 def find(loaded: LoadedDeployments, full_name: str) -> tuple[Scheduled | None, RunnerDeployment]:
@@ -79,29 +79,29 @@ def find(loaded: LoadedDeployments, full_name: str) -> tuple[Scheduled | None, R
     NotReviewed
         The file has no such deployment.
     """
-    found = _all(loaded).get(full_name)
-    if found is None:
+    entry = _all(loaded).get(full_name)
+    if entry is None:
         raise NotReviewed(
             f"The reviewed folder has no deployment {full_name[:140]!r}",
             "Runs are those of deployments.toml",
             "Add it there and deploy again, or delete it on the server",
         )
-    return found[0], found[1]()
+    return entry[0], entry[1]()
 
 
 def _all(loaded: LoadedDeployments) -> dict[str, tuple[Scheduled | None, Callable[[], RunnerDeployment]]]:
     """Schedule of each deployment of a file, and what makes it, by full name."""
     file = loaded.deployments
-    made: dict[str, tuple[Scheduled | None, Callable[[], RunnerDeployment]]] = {}
+    makers: dict[str, tuple[Scheduled | None, Callable[[], RunnerDeployment]]] = {}
     for night in file.night:
-        made[f"{release.name}/{night.config}"] = night, partial(_night, loaded, night)
-        made[f"{plan.name}/{night.config}"] = None, partial(_what_if, loaded, night)
+        makers[f"{release.name}/{night.config}"] = night, partial(_night, loaded, night)
+        makers[f"{plan.name}/{night.config}"] = None, partial(_what_if, loaded, night)
     for check in file.verify:
-        made[f"{verify_ledger.name}/{check.config}"] = check, partial(_check, check)
+        makers[f"{verify_ledger.name}/{check.config}"] = check, partial(_check, check)
     for each in file.ingest:
-        made[f"{ingest_dataset.name}/{each.config}"] = each, partial(_ingest, loaded, each)
-    made[f"{release.name}/{BY_HAND}"] = None, partial(_by_hand, loaded)
-    return made
+        makers[f"{ingest_dataset.name}/{each.config}"] = each, partial(_ingest, loaded, each)
+    makers[f"{release.name}/{BY_HAND}"] = None, partial(_by_hand, loaded)
+    return makers
 
 
 def register(made: Sequence[RunnerDeployment], anew: bool = False) -> dict[str, UUID]:
@@ -111,10 +111,10 @@ def register(made: Sequence[RunnerDeployment], anew: bool = False) -> dict[str, 
     """
     with get_client(sync_client=True) as client:
         numbers = {deployment.full_name: _put_right(client, deployment) for deployment in made}
-        shown = shown_deployments(client, numbers)
+        on_server = shown_deployments(client, numbers)
         for deployment in made:
             name = deployment.full_name
-            limits.of_deployment(client, numbers[name], shown.get(name), anew)
+            limits.of_deployment(client, numbers[name], on_server.get(name), anew)
     return numbers
 
 
@@ -127,7 +127,7 @@ def require_schedule(made: Sequence[RunnerDeployment], numbers: Mapping[str, UUI
         It cannot.
     """
     active = [
-        each.full_name for each in made if not each.paused and any(planned.active for planned in each.schedules or [])
+        each.full_name for each in made if not each.paused and any(schedule.active for schedule in each.schedules or [])
     ]
     for name in active[:1]:
         path = f"/deployments/{numbers[name]}/schedule"
@@ -149,10 +149,10 @@ def served() -> list[UUID]:
     """Numbers of all deployments without a work pool, also of those that the folder has no more."""
     ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[MARK]))
     with get_client(sync_client=True) as client:
-        shown, _ = readable(
+        on_server, _ = readable(
             lambda limit, offset: client.read_deployments(deployment_filter=ours, limit=limit, offset=offset)
         )
-    return [each.id for each in shown if each.work_pool_name is None]
+    return [each.id for each in on_server if each.work_pool_name is None]
 
 
 def offer(loaded: LoadedDeployments, names: Sequence[str]) -> tuple[str, ...]:
@@ -173,8 +173,8 @@ def _put_right(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:
         if not is_broken(error):
             raise
         # Schedules with a text that the server cannot show; it is asked for none of it where it replaces them.
-        made = {"name": deployment.name, "flow_id": str(client.create_flow_from_name(str(deployment.flow_name)))}
-        client.request("POST", "/deployments/", json={**made, "schedules": []}).raise_for_status()
+        identity = {"name": deployment.name, "flow_id": str(client.create_flow_from_name(str(deployment.flow_name)))}
+        client.request("POST", "/deployments/", json={**identity, "schedules": []}).raise_for_status()
         number = _applied(client, deployment)
     return number
 
@@ -187,11 +187,11 @@ def _applied(client: SyncPrefectClient, deployment: RunnerDeployment) -> UUID:
 
 def when(deployment: RunnerDeployment) -> str:
     """When a deployment runs, in words."""
-    planned = [each for each in deployment.schedules or [] if each.schedule is not None]
-    if not planned:
+    schedules = [each for each in deployment.schedules or [] if each.schedule is not None]
+    if not schedules:
         return "by hand"
-    shown = ", ".join(" ".join(map(str, _time(each))) for each in planned)
-    return shown + (" (paused)" if deployment.paused or not all(each.active for each in planned) else "")
+    text = ", ".join(" ".join(map(str, _time(each))) for each in schedules)
+    return text + (" (paused)" if deployment.paused or not all(each.active for each in schedules) else "")
 
 
 def plans(loaded: LoadedDeployments) -> list[Plan]:
@@ -209,21 +209,21 @@ def stores(loaded: LoadedDeployments) -> list[str]:
         A store does not fit its config, so that its nights would be refused.
     """
     looked = {night.config: look(loaded.configs[night.config]) for night in loaded.deployments.night}
-    return [f"{name}: {found.sentence}" for name, found in looked.items() if not found.there]
+    return [f"{name}: {store.sentence}" for name, store in looked.items() if not store.there]
 
 
 def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:
     """Leave paused what a person has paused on the server: deploying again must not start it behind their back."""
     with get_client(sync_client=True) as client:
-        shown = shown_deployments(client, [each.full_name for each in deployments])
+        on_server = shown_deployments(client, [each.full_name for each in deployments])
         for deployment in deployments:
-            known = shown.get(deployment.full_name)
-            if known is None:
+            current = on_server.get(deployment.full_name)
+            if current is None:
                 continue
-            deployment.paused = known.paused
-            stopped = {_time(each) for each in known.schedules if not each.active}
+            deployment.paused = current.paused
+            stopped = {_time(each) for each in current.schedules if not each.active}
             # A night that was switched off stays so when its file names another hour.
-            off = bool(known.schedules) and len(stopped) == len(known.schedules)
+            off = bool(current.schedules) and len(stopped) == len(current.schedules)
             for schedule in deployment.schedules or []:
                 schedule.active = bool(schedule.active) and not off and _time(schedule) not in stopped
 
@@ -234,25 +234,25 @@ def _time(planned: DeploymentSchedule | DeploymentScheduleCreate | DeploymentSch
 
 def _night(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:
     section = loaded.configs[night.config].config.release
-    made = _deployment(
+    deployment = _deployment(
         release,
         night.config,
         _schedule(night),
         {"release": night.config, "mode": night.mode},
         [f"{DATASET}{section.dataset}"],
     )
-    return _choices(made, "release", [night.config])
+    return _choices(deployment, "release", [night.config])
 
 
 def _check(check: LedgerCheck) -> RunnerDeployment:
-    made = _deployment(verify_ledger, check.config, _schedule(check), {"config": check.config}, [])
-    return _choices(made, "config", [check.config])
+    deployment = _deployment(verify_ledger, check.config, _schedule(check), {"config": check.config}, [])
+    return _choices(deployment, "config", [check.config])
 
 
 def _ingest(loaded: LoadedDeployments, each: Ingest) -> RunnerDeployment:
     load_ingest(loaded.root / f"{each.config}.toml")  # a bad one is found before anything is deployed
-    made = _deployment(ingest_dataset, each.config, _schedule(each), {"config": each.config}, [])
-    return _choices(made, "config", [each.config])
+    deployment = _deployment(ingest_dataset, each.config, _schedule(each), {"config": each.config}, [])
+    return _choices(deployment, "config", [each.config])
 
 
 def _by_hand(loaded: LoadedDeployments) -> RunnerDeployment:
@@ -262,8 +262,8 @@ def _by_hand(loaded: LoadedDeployments) -> RunnerDeployment:
 def _what_if(loaded: LoadedDeployments, night: NightSection) -> RunnerDeployment:
     """Form filled with a reviewed config, so that a question is one change away."""
     parameters = {"question": question_of(loaded.configs[night.config].config), "budget_of": night.config}
-    made = _deployment(plan, night.config, None, parameters, [])
-    return _choices(made, "budget_of", loaded.offered)
+    deployment = _deployment(plan, night.config, None, parameters, [])
+    return _choices(deployment, "budget_of", loaded.offered)
 
 
 def _deployment(
@@ -273,7 +273,7 @@ def _deployment(
     parameters: dict[str, Any],
     tags: Sequence[str],
 ) -> RunnerDeployment:
-    made = RunnerDeployment.from_flow(
+    deployment = RunnerDeployment.from_flow(
         of,
         name=name,
         schedule=schedule,
@@ -284,8 +284,8 @@ def _deployment(
         concurrency_limit=_ONE_AT_A_TIME,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    prefect_internals.set_form(made, definitions=_portable(prefect_internals.form(made).definitions))
-    return made
+    prefect_internals.set_form(deployment, definitions=_portable(prefect_internals.form(deployment).definitions))
+    return deployment
 
 
 def _portable(schema: Any) -> Any:
@@ -312,9 +312,9 @@ def _schedule(entry: Scheduled) -> Schedule:
 def _choices(deployment: RunnerDeployment, field: str, names: Sequence[str]) -> RunnerDeployment:
     """Let the form offer these names alone; the flow itself refuses whatever is no reviewed config."""
     schema = prefect_internals.form(deployment)
-    known: dict[str, Any] = schema.properties[field]
+    form_field: dict[str, Any] = schema.properties[field]
     choice: dict[str, Any] = {"enum": list(names)}
-    if "anyOf" in known:  # what may be left empty too
-        choice = {"anyOf": [{**each, **(choice if each["type"] == "string" else {})} for each in known["anyOf"]]}
-    prefect_internals.set_form(deployment, properties={**schema.properties, field: {**known, **choice}})
+    if "anyOf" in form_field:  # what may be left empty too
+        choice = {"anyOf": [{**each, **(choice if each["type"] == "string" else {})} for each in form_field["anyOf"]]}
+    prefect_internals.set_form(deployment, properties={**schema.properties, field: {**form_field, **choice}})
     return deployment

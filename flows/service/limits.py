@@ -45,8 +45,8 @@ def of_deployment(client: SyncPrefectClient, number: UUID, shown: DeploymentResp
     anew
         Whether no run is at work, so that a slot that is taken is nobody's.
     """
-    name, known = f"deployment:{number}", None if shown is None else shown.global_concurrency_limit
-    if known is not None and known.name == name and known.active_slots <= (0 if anew else 1):
+    name, limit = f"deployment:{number}", None if shown is None else shown.global_concurrency_limit
+    if limit is not None and limit.name == name and limit.active_slots <= (0 if anew else 1):
         turns.make_limit(client, name)  # on, and without decay
         return
     _patch(client, number, global_concurrency_limit_id=None)

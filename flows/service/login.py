@@ -62,11 +62,11 @@ def home() -> Path:
 def _checked(place: Path) -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        found = place.stat()
+        status = place.stat()
     except OSError as error:
         failure = durable.store_error(error, "The Prefect home cannot be made", "PREFECT_HOME")
     else:
-        changed = next((at for at in (place, *_reached(place, found)) if _is_of_others(at)), None)
+        changed = next((at for at in (place, *_reached(place, status)) if _is_of_others(at)), None)
         if changed is None:
             return place
         what = "The" if changed == place else f'"{changed.name}" in the'
@@ -89,10 +89,10 @@ def _reached(place: Path, found: os.stat_result) -> list[Path]:
 def _is_of_others(path: Path) -> bool:
     """Whether another user owns a file or folder or can write to it."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:  # removed since, or a link to nothing
         return False
-    return found.st_uid not in (os.geteuid(), _ROOT) or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return status.st_uid not in (os.geteuid(), _ROOT) or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def configured() -> str | None:
@@ -103,20 +103,20 @@ def configured() -> str | None:
     ConfigError
         It is empty, which Prefect takes for none, or server and clients have different ones.
     """
-    found = {name: value for name in (SERVER, CLIENT) if (value := setting(name)) is not None}
-    if any(not value.strip() for value in found.values()):
+    logins = {name: value for name in (SERVER, CLIENT) if (value := setting(name)) is not None}
+    if any(not value.strip() for value in logins.values()):
         raise ConfigError(
-            f"{next(name for name, value in found.items() if not value.strip())} is empty",
+            f"{next(name for name, value in logins.items() if not value.strip())} is empty",
             "A server is never without a password",
             "Set it to user:password, or remove it, and one is made",
         )
-    if len(set(found.values())) > 1:
+    if len(set(logins.values())) > 1:
         raise ConfigError(
             f"{SERVER} and {CLIENT} differ",
             "Runs log in at the server that is started here",
             "Set one of them, or both to the same user:password",
         )
-    return next(iter(found.values()), None)
+    return next(iter(logins.values()), None)
 
 
 def setting(name: str) -> str | None:
@@ -138,8 +138,8 @@ def _profile() -> dict[str, str]:
     except (OSError, ValueError, RecursionError):
         return {}  # Prefect itself says what is wrong with it
     active = os.environ.get("PREFECT_PROFILE") or tree.get("active")
-    found = tree.get("profiles", {}).get(active, {}) if isinstance(tree.get("profiles", {}), dict) else {}
-    return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+    profile = tree.get("profiles", {}).get(active, {}) if isinstance(tree.get("profiles", {}), dict) else {}
+    return {key: value for key, value in profile.items() if isinstance(value, str)} if isinstance(profile, dict) else {}
 
 
 def kept(place: Path) -> str:
@@ -179,9 +179,9 @@ def joined() -> Iterator[None]:
     In a notebook one cell may use Prefect and a later one name a server, or another server: Prefect then reads the
     environment again, and the login of one server is not left there for the next.
     """
-    before, known = os.environ.get(CLIENT), "prefect.settings" in sys.modules
+    before, in_use = os.environ.get(CLIENT), "prefect.settings" in sys.modules
     join()
-    if known and URL in os.environ:
+    if in_use and URL in os.environ:
         read_again()
     try:
         yield
@@ -222,11 +222,11 @@ def _is_own_listener(address: str) -> bool:
     with suppress(ValueError):
         host = "127.0.0.1" if ip_address(host).is_unspecified else host
     try:
-        asked = {ip_address(str(found[4][0])) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+        hosts = {ip_address(str(entry[4][0])) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):
         return False
-    owners = {owner for at, at_port, owner in _listeners() if at_port == port and (at in asked or at.is_unspecified)}
-    return all(at.is_loopback for at in asked) and owners == {os.geteuid()}
+    owners = {owner for at, at_port, owner in _listeners() if at_port == port and (at in hosts or at.is_unspecified)}
+    return all(at.is_loopback for at in hosts) and owners == {os.geteuid()}
 
 
 def _listeners() -> Iterator[tuple[Any, int, int]]:

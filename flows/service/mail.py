@@ -86,14 +86,14 @@ class Mail(NotificationBlock):
             raise _NoAuthority from None
 
     def _send(self, message: EmailMessage) -> None:
-        known = None if self.security == "none" else self._trust()
+        context = None if self.security == "none" else self._trust()
         with (
-            smtplib.SMTP_SSL(self.host, self.port, timeout=TIMEOUT_SECONDS, context=known)
+            smtplib.SMTP_SSL(self.host, self.port, timeout=TIMEOUT_SECONDS, context=context)
             if self.security == "tls"
             else smtplib.SMTP(self.host, self.port, timeout=TIMEOUT_SECONDS)
         ) as server:
             if self.security == "starttls":
-                server.starttls(context=known)
+                server.starttls(context=context)
             if self.user and self.password is not None:
                 server.login(self.user, self.password.get_secret_value())
             server.send_message(message)

@@ -48,7 +48,7 @@ class Budgets(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Read the ledgers."""
-        found = {
+        texts = {
             "epsilon_granted": "Epsilon of the budget, at its delta",
             "epsilon_spent": "Epsilon of all charges together, at the budget's delta",
             "budget_spent_ratio": "Share of the budget that is spent; shares add up, epsilons do not",
@@ -58,7 +58,7 @@ class Budgets(Collector):
             "last_release_timestamp_seconds": "Start of the newest released logical date, in UTC",
             "ledger_readable": "1 where the ledger could be read, else 0",
         }
-        gauges = {name: GaugeMetricFamily(f"blockveil_{name}", text, labels=_LABELS) for name, text in found.items()}
+        gauges = {name: GaugeMetricFamily(f"blockveil_{name}", text, labels=_LABELS) for name, text in texts.items()}
         for plan in self._plans.values():
             labels = (plan.config.release.dataset, plan.config.release.name)
             try:
@@ -130,8 +130,8 @@ def guarded(app: App, wanted: str) -> App:
     expected = f"Bearer {wanted}".encode()
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        given = Headers(scope=scope).get("authorization", "").encode("latin-1")
-        if hmac.compare_digest(given, expected):
+        header = Headers(scope=scope).get("authorization", "").encode("latin-1")
+        if hmac.compare_digest(header, expected):
             connections.show_login(scope)
             await app(scope, receive, send)
         else:

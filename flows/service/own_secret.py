@@ -63,8 +63,8 @@ def _read(path: Path, what: str, begin: str) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(file.fileno())
-            private = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+            status = os.fstat(file.fileno())
+            private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
             text = file.read(1000).decode("ascii", "replace").strip() if private else ""
     except OSError as error:
         if durable.kind_of(error).passes:

@@ -61,15 +61,15 @@ def shown_deployments(client: SyncPrefectClient, full_names: Iterable[str]) -> d
 
     :mod:`.deployments` makes both anew.
     """
-    wanted = {name: name.split("/", 1) for name in full_names}
-    flows = FlowFilter(name=FlowFilterName(any_=sorted({flow for flow, _ in wanted.values()})))
-    of = DeploymentFilter(name=DeploymentFilterName(any_=sorted({name for _, name in wanted.values()})))
+    pairs = {name: name.split("/", 1) for name in full_names}
+    flows = FlowFilter(name=FlowFilterName(any_=sorted({flow for flow, _ in pairs.values()})))
+    of = DeploymentFilter(name=DeploymentFilterName(any_=sorted({name for _, name in pairs.values()})))
     for _ in range(_TRIES):  # a failure of the moment looks the same, and must not make a pause forgotten
         names, unnamed = readable(
             lambda limit, offset: client.read_flows(flow_filter=flows, limit=limit, offset=offset)
         )
         flow_of = {flow.id: flow.name for flow in names}
-        found, lost = readable(
+        deployments, lost = readable(
             lambda limit, offset: client.read_deployments(
                 flow_filter=flows, deployment_filter=of, limit=limit, offset=offset
             )
@@ -79,8 +79,8 @@ def shown_deployments(client: SyncPrefectClient, full_names: Iterable[str]) -> d
         time.sleep(_SECONDS)
     else:
         _log.warning("The server cannot show %d of the deployments, which somebody has changed", lost + unnamed)
-    shown = {f"{flow_of.get(each.flow_id)}/{each.name}": each for each in found}
-    return {name: shown[name] for name in wanted if name in shown}
+    responses = {f"{flow_of.get(each.flow_id)}/{each.name}": each for each in deployments}
+    return {name: responses[name] for name in pairs if name in responses}
 
 
 def runs(
@@ -102,11 +102,11 @@ def runs(
     planned_after, planned_before, ended_after
         Times between which they were expected to start, and after which they ended.
     """
-    planned = FlowRunFilterExpectedStartTime(after_=planned_after, before_=planned_before)
+    start = FlowRunFilterExpectedStartTime(after_=planned_after, before_=planned_before)
     return FlowRunFilter(
         deployment_id=None if deployments is None else FlowRunFilterDeploymentId(any_=list(deployments)),
         state=None if states is None else FlowRunFilterState(type=FlowRunFilterStateType(any_=list(states))),
-        expected_start_time=planned if planned_after or planned_before else None,
+        expected_start_time=start if planned_after or planned_before else None,
         end_time=None if ended_after is None else FlowRunFilterEndTime(after_=ended_after),
     )
 
@@ -136,11 +136,11 @@ def pages(
     def read(limit: int, offset: int) -> Sequence[FlowRun]:
         return client.read_flow_runs(flow_run_filter=of, work_pool_filter=pool, limit=limit, offset=offset)
 
-    found, lost = readable(read)
+    flow_runs, lost = readable(read)
     if lost:
         filters = {"flow_runs": of, "work_pools": pool}
-        _delete_unreadable(client, filters, {run.id for run in found})
-    return found
+        _delete_unreadable(client, filters, {run.id for run in flow_runs})
+    return flow_runs
 
 
 def readable(read: Callable[[int, int], Sequence[Item]]) -> tuple[list[Item], int]:
@@ -153,15 +153,15 @@ def readable(read: Callable[[int, int], Sequence[Item]]) -> tuple[list[Item], in
     PrefectHTTPStatusError
         The server answers nothing at all.
     """
-    found: list[Item] = []
+    items: list[Item] = []
     offset = lost = 0
     while True:
         part, missing = _page(read, offset)
-        found += part
+        items += part
         lost += missing
         offset += _PAGE
         if len(part) + missing < _PAGE:
-            return found, lost
+            return items, lost
 
 
 def _page(read: Callable[[int, int], Sequence[Item]], offset: int) -> tuple[list[Item], int]:
@@ -219,8 +219,8 @@ def _again_if_closed(read: Callable[[int, int], Sequence[Item]], size: int, offs
 
 def _delete_unreadable(client: SyncPrefectClient, filters: dict[str, Any], known: set[UUID]) -> None:
     """Delete the runs of a filter that the server cannot show; their numbers it can."""
-    asked = {name: each.model_dump(mode="json") for name, each in filters.items() if each is not None}
-    answer = client.request("POST", "/ui/flow_runs/history", json=asked)
+    query = {name: each.model_dump(mode="json") for name, each in filters.items() if each is not None}
+    answer = client.request("POST", "/ui/flow_runs/history", json=query)
     answer.raise_for_status()
     for number in {UUID(each["id"]) for each in answer.json()} - known:
         try:

@@ -85,28 +85,28 @@ def catch_up_nights(
     room
         What nights that were looked at before have left of the budgets.
     """
-    found, room = list[Planned](), room or Room()
+    due, room = list[Planned](), room or Room()
     with get_client(sync_client=True) as client:
         nights = [night for night in loaded.deployments.night if night.mode == "release" and only in (None, night)]
-        shown = shown_deployments(client, [f"release/{night.config}" for night in nights])
+        on_server = shown_deployments(client, [f"release/{night.config}" for night in nights])
         for night in nights:
-            deployment = _deployment(shown, night)
+            deployment = _deployment(on_server, night)
             if not revival.is_active(deployment):
                 continue
-            config, paid = loaded.configs[night.config], False
+            config, is_paid = loaded.configs[night.config], False
             ledger = Ledger(config.ledger_url)
             for each in _due(client, loaded, night, deployment, since, now):
                 plan = plan_near(config, each.night)
                 # Of nights that share a charge, the first that runs pays for all.
-                paid = (paid and plan.series is not None) or each.begun or budgets.is_paid(plan, ledger)
-                cost = room.take(plan, budgets.granted(plan, ledger), paid=paid)
-                paid = cost is not None
+                is_paid = (is_paid and plan.series is not None) or each.begun or budgets.is_paid(plan, ledger)
+                cost = room.take(plan, budgets.granted(plan, ledger), paid=is_paid)
+                is_paid = cost is not None
                 if cost is None:
-                    found.append(Planned(night.config, each.night, each.why, "not run", "the budget does not hold it"))
+                    due.append(Planned(night.config, each.night, each.why, "not run", "the budget does not hold it"))
                     continue
                 note = _start(client, deployment.id, night, each) if apply else "to be run"
-                found.append(Planned(night.config, each.night, each.why, note, cost))
-    return found
+                due.append(Planned(night.config, each.night, each.why, note, cost))
+    return due
 
 
 def unplanned_nights(loaded: LoadedDeployments, began: datetime, now: datetime) -> list[Planned]:
@@ -125,24 +125,24 @@ def unplanned_nights(loaded: LoadedDeployments, began: datetime, now: datetime) 
         Present time.
     """
     until = min(now - _NOT_DUE, began + _STARTING)
-    found = []
+    overdue = []
     with get_client(sync_client=True) as client:
         for night, deployment in revival.deployed_nights(client, loaded):
             number = deployment.id
             if not revival.is_active(deployment):
                 continue
             since = max(_created(deployment, now), began)
-            planned = {at.date() for at in times(night.cron, night.timezone, since, until)}
-            if not planned:
+            days = {at.date() for at in times(night.cron, night.timezone, since, until)}
+            if not days:
                 continue
-            known = runs([number], planned_after=since - timedelta(days=1))
+            run_filter = runs([number], planned_after=since - timedelta(days=1))
             config = loaded.configs[night.config]
             ledger = Ledger(config.ledger_url)
-            begun = catch_up.charges_of(ledger, config.config.release) if ledger.exists() else {}
-            for day in sorted(planned - {night_of(run, night) for run in pages(client, known)} - set(begun)):
+            charges = catch_up.charges_of(ledger, config.config.release) if ledger.exists() else {}
+            for day in sorted(days - {night_of(run, night) for run in pages(client, run_filter)} - set(charges)):
                 due = catch_up.Due(day, "it was due and no run was planned")
-                found.append(Planned(night.config, day, due.why, _start(client, number, night, due)))
-    return found
+                overdue.append(Planned(night.config, day, due.why, _start(client, number, night, due)))
+    return overdue
 
 
 def _created(deployment: DeploymentResponse, now: datetime) -> datetime:
@@ -151,9 +151,9 @@ def _created(deployment: DeploymentResponse, now: datetime) -> datetime:
 
 
 def _deployment(shown: dict[str, DeploymentResponse], night: NightSection) -> DeploymentResponse:
-    found = shown.get(f"release/{night.config}")
-    if found is not None:
-        return found
+    deployment = shown.get(f"release/{night.config}")
+    if deployment is not None:
+        return deployment
     raise ConfigError(
         f"'{night.config}' is not deployed on this server, or in a way that it cannot show",
         "Missed nights are caught up by their deployment",
@@ -180,10 +180,10 @@ def _due(
         after, first = datetime.combine(since, time(), zone), since
     scheduled = [at for at in times(night.cron, night.timezone, after, now) if at.date() >= first]
     fresh = {at.date() for at in scheduled if now - at <= timedelta(minutes=night.grace_minutes)}
-    taken = {night_of(run, night) for run in pages(client, runs([deployment.id], _TAKEN))}
+    days_with_run = {night_of(run, night) for run in pages(client, runs([deployment.id], _TAKEN))}
     if since is None:  # who asks for nights by their date wants those too that somebody has ended before
-        taken |= _decided(client, deployment.id, night, after)
-    return catch_up.due([at.date() for at in scheduled], charges, taken - {None}, night.missed_nights, fresh)
+        days_with_run |= _decided(client, deployment.id, night, after)
+    return catch_up.due([at.date() for at in scheduled], charges, days_with_run - {None}, night.missed_nights, fresh)
 
 
 def _decided(client: SyncPrefectClient, deployment: UUID, night: NightSection, since: datetime) -> set[date | None]:
@@ -194,12 +194,12 @@ def _decided(client: SyncPrefectClient, deployment: UUID, night: NightSection, s
 
 
 def _start(client: SyncPrefectClient, deployment: UUID, night: NightSection, due: catch_up.Due) -> str:
-    made = client.create_flow_run_from_deployment(
+    run = client.create_flow_run_from_deployment(
         deployment,
         parameters={"release": night.config, "mode": "release", "logical_date": due.night.isoformat()},
         tags=[MARK, "catch-up"],
     )
-    return f"run {made.name}"
+    return f"run {run.name}"
 
 
 def tended(find: Find, tend: Callable[[], None]) -> Find:

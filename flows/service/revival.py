@@ -41,14 +41,14 @@ _log = logging.getLogger(__name__)
 
 def night_of(run: FlowRun, night: NightSection) -> date | None:
     """Logical date of a run, or None where it is not known: a server keeps runs whose form or start is no date too."""
-    given = run.parameters.get("logical_date")
-    if given:
-        text = str(given)[:10]
+    logical_date = run.parameters.get("logical_date")
+    if logical_date:
+        text = str(logical_date)[:10]
         try:
-            found = date.fromisoformat(text)
+            day = date.fromisoformat(text)
         except ValueError:
             return None
-        return found if found.isoformat() == text else None
+        return day if day.isoformat() == text else None
     start = run.expected_start_time
     try:
         return None if start is None else night_at(start, night.cron, night.timezone)
@@ -129,8 +129,8 @@ def deployed_nights(
         Work pool of the deployments; None for those that one process serves.
     """
     names = {f"release/{night.config}": night for night in loaded.deployments.night if night.mode == "release"}
-    shown = shown_deployments(client, names).items()
-    return [(names[name], deployment) for name, deployment in shown if deployment.work_pool_name == pool]
+    on_server = shown_deployments(client, names).items()
+    return [(names[name], deployment) for name, deployment in on_server if deployment.work_pool_name == pool]
 
 
 def is_active(deployment: DeploymentResponse) -> bool:

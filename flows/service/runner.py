@@ -197,11 +197,11 @@ class Runner:
             self._watched = monotonic()
             await in_background(self._watch.look, frozenset(self._at_work))
         try:
-            found = await self._find(client, datetime.now(UTC) + AHEAD)
+            runs = await self._find(client, datetime.now(UTC) + AHEAD)
         except Exception as error:  # noqa: BLE001 - a server that is away for a while must not end the service
             _log.warning("The server was asked for runs that are due, in vain (%s)", type(error).__name__)
             return
-        for run in sorted(found, key=_due):
+        for run in sorted(runs, key=_due):
             if len(self._at_work) >= self._limit:
                 return
             dataset = next((tag for tag in run.tags if tag.startswith(DATASET)), None)

@@ -186,15 +186,15 @@ def _start(
 
 def _settings(address: str, login: str) -> dict[str, str]:
     """Settings of a server: who may come in, and whose pages may."""
-    seen = os.environ.get("PREFECT_UI_API_URL", address.replace("//0.0.0.0:", "//127.0.0.1:"))
-    parts = urlsplit(seen)
+    ui_url = os.environ.get("PREFECT_UI_API_URL", address.replace("//0.0.0.0:", "//127.0.0.1:"))
+    parts = urlsplit(ui_url)
     return {
         **_ONLY_ITS_OWN_PAGES,
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{parts.scheme}://{parts.netloc}",
         logins.SERVER: login,
         logins.CLIENT: login,
         logins.URL: address,
-        "PREFECT_UI_API_URL": seen,
+        "PREFECT_UI_API_URL": ui_url,
         "PREFECT_HOME": str(logins.home()),
         "PYTHONSAFEPATH": "1",
     }

@@ -62,19 +62,19 @@ def serve(
                 stack.enter_context(site_service.made(loaded, home, tell))
             _run(loaded, None, tell)
             return
-        known = login.configured()
-        _check_reach(host, known)
+        preset = login.configured()
+        _check_reach(host, preset)
         tell(f"Starting the Prefect server; its log is {home / 'blockveil-server.log'}")
-        wanted = known or login.kept(home)
-        own = stack.enter_context(server.running(host, port, home / "blockveil-server.log", wanted))
+        credentials = preset or login.kept(home)
+        own = stack.enter_context(server.running(host, port, home / "blockveil-server.log", credentials))
         login.record(home, own.address)
-        os.environ.update({login.URL: own.address, login.CLIENT: wanted})
-        if known is None:
+        os.environ.update({login.URL: own.address, login.CLIENT: credentials})
+        if preset is None:
             tell(f"Its login is kept in {home / login.FILE_NAME}; `blockveil serve --show-login` prints it")
         from blockveil.flows.service import site_service  # which imports Prefect
 
         address = host, site_port or min(port + 1, _LAST_PORT)
-        stack.enter_context(site_service.shown(loaded, home, address, wanted, tell))
+        stack.enter_context(site_service.shown(loaded, home, address, credentials, tell))
         _run(loaded, own, tell)
 
 
@@ -92,11 +92,11 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     if own is not None:  # nothing of what seems to be at work survived the last stop; it has its slots until now
         silence.Watch(deployments.served(), died=died).look((), patience=0.0)
     limits.prepare(loaded, anew=own is not None)
-    made = deployments.build(loaded)
-    deployments.keep_pauses(made)
-    numbers = deployments.register(made, anew=own is not None)
-    deployments.require_schedule(made, numbers)
-    for deployment in made:
+    runner_deployments = deployments.build(loaded)
+    deployments.keep_pauses(runner_deployments)
+    numbers = deployments.register(runner_deployments, anew=own is not None)
+    deployments.require_schedule(runner_deployments, numbers)
+    for deployment in runner_deployments:
         tell(f"{deployment.full_name}: {deployments.when(deployment)}")
     automations.install(loaded, own=own is not None)
     tend = recovery.all_nights(loaded, began, numbers.values())
@@ -146,10 +146,10 @@ def _alone(home: Path) -> Iterator[None]:
     with os.fdopen(descriptor) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            taken = False
+            busy = False
         except OSError:
-            taken = True
-        if taken:
+            busy = True
+        if busy:
             raise ConfigError(
                 f"Another `blockveil serve` runs with the Prefect home {home}",
                 "One process serves from one home",

@@ -74,8 +74,8 @@ class Watch:
         beats = self._beats(client)
         # A process says where its run stands before it ends. So a run that this one does not have, and that stays in
         # one state while its worker does not beat, has lost its process: no clock of another machine is asked.
-        shown = pages(client, self._at_work, in_pool(self._pool))
-        others = [run for run in shown if run.id not in mine and run.state is not None]
+        runs = pages(client, self._at_work, in_pool(self._pool))
+        others = [run for run in runs if run.id not in mine and run.state is not None]
         signs = {run.id: (run.state and run.state.id, beats.get(str(run.labels.get(LABEL)))) for run in others}
         before = self._since
         self._since = {
@@ -88,12 +88,12 @@ class Watch:
         """When each other worker of the pool was last heard of, by the server's clock."""
         if self._pool is None:
             return {}
-        found, part = dict[str, Any](), True
+        beats, part = dict[str, Any](), True
         while part:
-            workers = client.read_workers_for_work_pool(self._pool, offset=len(found), limit=200)
+            workers = client.read_workers_for_work_pool(self._pool, offset=len(beats), limit=200)
             part = len(workers) > 0
-            found.update({each.name: each.last_heartbeat_time for each in workers})
-        return {name: beat for name, beat in found.items() if name != self.worker}
+            beats.update({each.name: each.last_heartbeat_time for each in workers})
+        return {name: beat for name, beat in beats.items() if name != self.worker}
 
     def _try_to_settle(self, client: SyncPrefectClient, run: FlowRun) -> None:
         try:

@@ -94,8 +94,8 @@ def shown(
             yield
             return
         stack.callback(answering.close)
-        seen = host.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - it is replaced
-        stack.enter_context(_address_shown(f"http://{f'[{seen}]' if ':' in seen else seen}:{port}/"))
+        name = host.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - it is replaced
+        stack.enter_context(_address_shown(f"http://{f'[{name}]' if ':' in name else name}:{port}/"))
         tell(f"Releases and budgets: {os.environ[SITE]}, with the same login")
         yield
 
@@ -155,8 +155,8 @@ def guarded_pages(folder: Path, login: str, refresh: Callable[[], None]) -> App:
         await (await response(Request(scope)))(scope, receive, send)
 
     async def response(asked: Request) -> Response:
-        given = asked.headers.get("authorization", "").encode("latin-1")
-        if not hmac.compare_digest(given, expected):
+        header = asked.headers.get("authorization", "").encode("latin-1")
+        if not hmac.compare_digest(header, expected):
             return _say(401, **{"WWW-Authenticate": 'Basic realm="blockveil", charset="UTF-8"'})
         connections.show_login(asked.scope)
         if asked.method not in ("GET", "HEAD"):
@@ -185,8 +185,8 @@ def _page(folder: Path, name: str) -> bytes | None:
         return None
     try:
         place = folder.resolve(strict=True)  # all of it is of one site, also where that is replaced meanwhile
-        known = json.loads((place / MANIFEST).read_bytes())
-        return (place / name).read_bytes() if name in known else None
+        manifest = json.loads((place / MANIFEST).read_bytes())
+        return (place / name).read_bytes() if name in manifest else None
     except (OSError, ValueError):
         return None
 
@@ -269,9 +269,9 @@ class SiteMaker:
                     process.terminate()
                     return
         if process.returncode and not self._failed:  # reported once, and tried again
-            done = "made" if self._place is None else "made or sent"
+            verb = "made" if self._place is None else "made or sent"
             _log.warning(
-                "The site of releases was not %s (exit code %s): try `blockveil export site`", done, process.returncode
+                "The site of releases was not %s (exit code %s): try `blockveil export site`", verb, process.returncode
             )
         self._failed = bool(process.returncode)
         if not self._failed:
