@@ -69,11 +69,11 @@ def _prepare() -> Compiled:
     if not is_installed(_PACKAGE):
         return Compiled()
     place = folder()
-    made = Compiled(*(_made(part.compiled_by, place) for part in (one_pass, compiled_levels, compiled_halves)))
-    one_pass.use(made.records)
-    compiled_levels.use(made.noise)
-    compiled_halves.use(made.halves)
-    return made
+    compiled = Compiled(*(_made(part.compiled_by, place) for part in (one_pass, compiled_levels, compiled_halves)))
+    one_pass.use(compiled.records)
+    compiled_levels.use(compiled.noise)
+    compiled_halves.use(compiled.halves)
+    return compiled
 
 
 def _made(compiled_by: Callable[[_Compiler], _Made], place: Path | None) -> _Made | None:
@@ -151,8 +151,8 @@ def _sources() -> str:
 def _problem(place: Path) -> str | None:
     """Why somebody else could put code into a folder, which is no link; None where nobody can."""
     own = os.geteuid()
-    found = place.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != own or stat.S_IMODE(found.st_mode) != 0o700:
+    status = place.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != own or stat.S_IMODE(status.st_mode) != 0o700:
         return "its folder is not this user's alone (mode 0700)"
     for above in place.parents:
         state = above.lstat()

@@ -59,8 +59,8 @@ def require() -> None:
     PrefectMoved
         A module is gone, or a name does not stand in it.
     """
-    found = find_spec("prefect")
-    places = found.submodule_search_locations if found is not None else None
+    spec = find_spec("prefect")
+    places = spec.submodule_search_locations if spec is not None else None
     for module, names in NAMES.items():
         path = Path(*(places or ["."])[:1], *module.split(".")[1:]).with_suffix(".py")
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -214,8 +214,8 @@ def times(cron: str, zone: str, after: datetime, until: datetime) -> Sequence[da
     start, end = (max(_EARLIEST, datetime.fromtimestamp(time.timestamp(), UTC)) for time in (after, until))
     # In UTC the clock never changes, so each date comes once. In another zone its time is at most a day off.
     day, last = start - timedelta(days=2), end + timedelta(days=2)
-    calendar, found = cron_schedule(cron, "UTC"), list[datetime]()
+    calendar, instants = cron_schedule(cron, "UTC"), list[datetime]()
     while dates := asyncio.run(calendar.get_dates(_AT_ONCE, start=day, end=last)):
-        found += [wall_clock(each.date(), cron, zone) for each in dates]
+        instants += [wall_clock(each.date(), cron, zone) for each in dates]
         day = datetime.fromtimestamp(dates[-1].timestamp() + 1, UTC)
-    return [at for at in found if start <= at.astimezone(UTC) <= end]
+    return [at for at in instants if start <= at.astimezone(UTC) <= end]

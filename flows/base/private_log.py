@@ -23,10 +23,10 @@ def folder() -> Path:
 def keep(error: BaseException, error_id: str) -> None:
     """Write the kinds and code lines of an error and its causes to a file of this user's alone; never fails."""
     parts: list[str] = []
-    seen: set[int] = set()
+    identities: set[int] = set()
     here: BaseException | None = error
-    while here is not None and id(here) not in seen:
-        seen.add(id(here))
+    while here is not None and id(here) not in identities:
+        identities.add(id(here))
         parts += [
             f"{type(here).__module__}.{type(here).__qualname__}\n",
             *traceback.format_tb(here.__traceback__),

@@ -163,7 +163,7 @@ def _launch(section: ClusterClass, stack: ExitStack) -> Client:
     """A cluster of a class that the config names."""
     module, _, name = section.cluster_class.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        cluster_class = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f'cluster.cluster_class "{section.cluster_class}" cannot be imported ({type(error).__name__})',
@@ -172,7 +172,7 @@ def _launch(section: ClusterClass, stack: ExitStack) -> Client:
         ) from None
     try:
         with scratch.private_files():
-            cluster = found(**section.arguments)
+            cluster = cluster_class(**section.arguments)
     except Exception as error:  # noqa: BLE001 - a credential could be in its text
         kind = type(error).__name__
     else:
@@ -221,8 +221,8 @@ def memory_settings() -> dict[str, Any]:
     Dask's own setting gives every array back to the system at once and gets it anew, page by page, for each piece of
     records: a fifth of the time of a narrow covariance.
     """
-    kept = {"MALLOC_TRIM_THRESHOLD_": _KEPT_BYTES, "MALLOC_MMAP_THRESHOLD_": _LARGEST_KEPT_BYTES}
-    return {_SPAWN: {**dask.config.get(_SPAWN), **kept}}
+    thresholds = {"MALLOC_TRIM_THRESHOLD_": _KEPT_BYTES, "MALLOC_MMAP_THRESHOLD_": _LARGEST_KEPT_BYTES}
+    return {_SPAWN: {**dask.config.get(_SPAWN), **thresholds}}
 
 
 def _settings(folder: Path) -> dict[str, Any]:

@@ -152,11 +152,11 @@ class DistributedCompute:
                 if not isinstance(event, Future):
                     shares.tell(*event)
                     continue
-                done = waiting.pop(event.key)
-                _check(done)
-                if done.key in self._parts:
-                    shares.tell(str(done.key), 1.0)
-                    done.release()  # else partial sums stay in the workers' memory until the last is done
+                task = waiting.pop(event.key)
+                _check(task)
+                if task.key in self._parts:
+                    shares.tell(str(task.key), 1.0)
+                    task.release()  # else partial sums stay in the workers' memory until the last is done
         for tile in tiles:  # a scheduler may go away after the last of them is done: nothing is paid for yet
             _check(tile)
         return tiles
@@ -199,8 +199,8 @@ class DistributedCompute:
         with self._listening(lambda part, share: self._hear()), ThreadPoolExecutor(at_once) as pool:
             running = [pool.submit(one, position) for position in range(len(values))]
             try:
-                for number, done in enumerate(running, start=1):
-                    done.result()
+                for number, task in enumerate(running, start=1):
+                    task.result()
                     progress(number / len(running))
                 return
             except (BlockveilError, OSError):
@@ -216,13 +216,13 @@ class DistributedCompute:
         future = self._client.compute(value, optimize_graph=False)
         while True:
             try:
-                found = future.result(timeout=self._patience)
+                answer = future.result(timeout=self._patience)
             except TimeoutError:
                 if self._patience is not None and time.monotonic() - self._heard < self._patience:
                     continue
                 raise Stalled from None
             self._hear()
-            return found
+            return answer
 
     def _hear(self) -> None:
         self._heard = time.monotonic()

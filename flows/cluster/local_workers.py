@@ -146,5 +146,5 @@ def without_main() -> Iterator[None]:
 
 
 def _prepared_alone(name: str) -> dict[str, Any]:
-    found = _prepared(name)
-    return {key: value for key, value in found.items() if key not in _MAIN} if name.startswith(_WORKER) else found
+    setup = _prepared(name)
+    return {key: value for key, value in setup.items() if key not in _MAIN} if name.startswith(_WORKER) else setup

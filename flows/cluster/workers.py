@@ -43,10 +43,10 @@ class SameCode(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """End a worker with other versions before it takes a task; the message names packages only."""
-        found = versions()
-        if found != self._expected:
+        packages = versions()
+        if packages != self._expected:
             _end(worker, "blockveil-other-versions")
-            raise RuntimeError(f"other versions: {_differences(self._expected, found)}")
+            raise RuntimeError(f"other versions: {_differences(self._expected, packages)}")
 
 
 def versions() -> dict[str, str]:
@@ -94,10 +94,10 @@ def check_transport(client: Client) -> None:
     ClusterUnfit
         It has one, or does not say.
     """
-    found = client.scheduler_info(n_workers=-1)
-    parts = [("scheduler", client.scheduler.address), ("scheduler", found["address"])]
+    identity = client.scheduler_info(n_workers=-1)
+    parts = [("scheduler", client.scheduler.address), ("scheduler", identity["address"])]
     parts += [("scheduler", address) for address in _listened_at(client)]
-    for address, worker in found["workers"].items():
+    for address, worker in identity["workers"].items():
         parts += [("worker", address), *([("nanny", worker["nanny"])] if worker["nanny"] else [])]
     for part, address in parts:
         if not encrypted(address):
@@ -114,10 +114,10 @@ def _listened_at(client: Client) -> list[str]:
     """All addresses that the scheduler listens at: it may have one with TLS and one without."""
     try:
         # A lambda travels whole, so that the scheduler's machine need not have this package.
-        found: list[str] = client.run_on_scheduler(
+        addresses: list[str] = client.run_on_scheduler(
             lambda dask_scheduler: [listener.listen_address for listener in dask_scheduler.listeners]
         )
-        return found
+        return addresses
     except Exception as error:  # noqa: BLE001 - an address could be in its text
         kind = type(error).__name__
     raise ClusterUnfit(
@@ -203,7 +203,7 @@ def _compare(found: dict[str, Any], expected: dict[str, str], name: str) -> None
 
 def _differences(expected: dict[str, str], found: dict[str, str]) -> str:
     return ", ".join(
-        f"{name} {found.get(name, 'none')} in place of {wanted}"
-        for name, wanted in expected.items()
-        if found.get(name) != wanted
+        f"{name} {found.get(name, 'none')} in place of {version}"
+        for name, version in expected.items()
+        if found.get(name) != version
     )

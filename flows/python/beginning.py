@@ -107,7 +107,7 @@ def init(
     location = tree.get("source") if source is None else os.fspath(source)
     if not isinstance(location, str):
         raise ConfigError("No source is given", "The configs are for the columns of a source", "Name a file of records")
-    begun = begin(
+    draft = begin(
         location,
         tree,
         Path.cwd(),
@@ -116,6 +116,6 @@ def init(
         whole=True,
         new_budget=new_budget,
     )
-    made = compose(begun, begun.given)
-    write(made)
-    return ReleaseFolder(made.folder, made.commands, made)
+    release = compose(draft, draft.given)
+    write(release)
+    return ReleaseFolder(release.folder, release.commands, release)

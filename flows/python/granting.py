@@ -105,8 +105,8 @@ class BudgetOfConfig:
     @property
     def nights_left(self) -> int | None:
         """How many more releases like this one fit; None where several nights share a charge."""
-        planned, status = self._plan(), self._require()
-        return None if planned.series is not None else status.nights_left(planned.charge, planned.new_part)
+        plan, status = self._plan(), self._require()
+        return None if plan.series is not None else status.nights_left(plan.charge, plan.new_part)
 
     @property
     def rows(self) -> tuple[tuple[str, str], ...]:
@@ -114,8 +114,8 @@ class BudgetOfConfig:
         status = self._status()
         if status is None:
             return (("Budget", f"none granted for '{self.account}' yet: call .grant(epsilon=..., delta=...)"),)
-        planned = self._plan()
-        return tuple(budget_lines(status, planned.charge_of_a_night, planned.new_part))
+        plan = self._plan()
+        return tuple(budget_lines(status, plan.charge_of_a_night, plan.new_part))
 
     def grant(
         self,
@@ -228,14 +228,14 @@ class BudgetOfConfig:
         return ledger.budget(self.account) if ledger.exists() and self.account in ledger.datasets() else None
 
     def _require(self) -> BudgetStatus:
-        found = self._status()
-        if found is None:
+        status = self._status()
+        if status is None:
             raise LedgerError(
                 f"No budget is granted for '{self.account}'",
                 "A data set spends what somebody has granted it",
                 "Call .grant(epsilon=..., delta=...)",
             )
-        return found
+        return status
 
     def __str__(self) -> str:
         """Lines of the budget."""
@@ -258,8 +258,8 @@ def _accountant(name: str) -> Accountant:
         return Accountant(name)
     except ValueError:
         pass
-    known = " or ".join(f'"{each.value}"' for each in Accountant)
-    raise LedgerError("accountant is not known", f"It is {known}", "Correct it")
+    names = " or ".join(f'"{each.value}"' for each in Accountant)
+    raise LedgerError("accountant is not known", f"It is {names}", "Correct it")
 
 
 def budget(config: Given = None, /, **tables: Any) -> BudgetOfConfig:

@@ -72,8 +72,8 @@ class PlannedRelease:
 
     def __str__(self) -> str:
         """Lines of the plan, and its preview."""
-        shown = as_text(f"Plan of {self.release_id}", (*self.rows, *self.accuracy.lines))
-        return "\n".join([shown, *self.accuracy.text])
+        table = as_text(f"Plan of {self.release_id}", (*self.rows, *self.accuracy.lines))
+        return "\n".join([table, *self.accuracy.text])
 
     __repr__ = __str__
 
@@ -130,14 +130,14 @@ def plan(
     supposed = Supposed(guess(rows), fraction("correlation", correlation), fraction("spread", spread))
     loaded = config_of(config, tables)
     ledger = Ledger(loaded.ledger_url)
-    made = plan_ahead(loaded, day_of(date), ledger)
-    store = look(made.loaded)
-    found = good_enough(made, AccuracyQuestion(supposed, options, preview, target))
+    plan = plan_ahead(loaded, day_of(date), ledger)
+    store = look(plan.loaded)
+    accuracy = good_enough(plan, AccuracyQuestion(supposed, options, preview, target))
     rates = None
     if measure:
         from blockveil.pipeline.plan.machine_speed import measure as rates_of  # takes long to import
 
-        rates = rates_of(made.effort.machine().slots)
-    noise = advised(made)
-    lines = summary.describe(made, budgets.price(made, ledger), rates, store, None if noise is None else noise.advice)
-    return PlannedRelease(tuple(lines), made, found, noise)
+        rates = rates_of(plan.effort.machine().slots)
+    noise = advised(plan)
+    lines = summary.describe(plan, budgets.price(plan, ledger), rates, store, None if noise is None else noise.advice)
+    return PlannedRelease(tuple(lines), plan, accuracy, noise)

@@ -49,11 +49,11 @@ def config_of(given: Given, tables: Mapping[str, Any], allowed: tuple[str, ...] 
 
 
 def _merged(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    found = dict(below)
+    tree = dict(below)
     for name, value in over.items():
-        both = isinstance(value, dict) and isinstance(found.get(name), dict)
-        found[name] = _merged(found[name], value) if both else value
-    return found
+        both = isinstance(value, dict) and isinstance(tree.get(name), dict)
+        tree[name] = _merged(tree[name], value) if both else value
+    return tree
 
 
 def _overrides(table: dict[str, Any], lead: str = "") -> Iterator[tuple[str, str]]:

@@ -158,14 +158,14 @@ def _summary(text: str) -> None:
 def _written(key: str, text: str, about: str) -> None:
     """Write an artifact of the run itself, once or anew."""
     run = UUID(str(runtime.flow_run.id))
-    wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]), key=ArtifactFilterKey(any_=[key]))
+    criteria = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]), key=ArtifactFilterKey(any_=[key]))
     with get_client(sync_client=True) as client:
-        found = client.read_artifacts(artifact_filter=wanted)
-        if found:
-            client.update_artifact(found[0].id, ArtifactUpdate(data=text))
+        artifacts = client.read_artifacts(artifact_filter=criteria)
+        if artifacts:
+            client.update_artifact(artifacts[0].id, ArtifactUpdate(data=text))
         else:
-            made = ArtifactCreate(key=key, type="markdown", description=about, data=text, flow_run_id=run)
-            client.create_artifact(made)
+            artifact = ArtifactCreate(key=key, type="markdown", description=about, data=text, flow_run_id=run)
+            client.create_artifact(artifact)
 
 
 @_optional
@@ -240,13 +240,13 @@ class Teller:
     @staticmethod
     @_optional
     def _create(what: str, key: str) -> UUID:
-        made = create_progress_artifact(0.0, key=key, description=f"Progress of {what}")
-        return cast(UUID, made)
+        artifact_id = create_progress_artifact(0.0, key=key, description=f"Progress of {what}")
+        return cast(UUID, artifact_id)
 
     @_optional
     def _update(self, text: str) -> None:
         if not self._tried:  # in the step that makes progress, to which it then belongs
             self._tried, self._artifact = True, self._create(self._what, self._key)
         if self._artifact is not None:
-            done = round(100.0 * self._share, 1)
-            update_progress_artifact(self._artifact, progress=done, description=f"{self._what}: {text}")
+            percent = round(100.0 * self._share, 1)
+            update_progress_artifact(self._artifact, progress=percent, description=f"{self._what}: {text}")

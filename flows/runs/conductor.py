@@ -40,7 +40,7 @@ def attempt_of(plan: Plan, ledger: Ledger, who: str, approver: str | None, tell:
     return Attempt(plan, ledger, with_approver(who, approver), compute, tell, hear)
 
 
-def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] = lambda made: None) -> str:
+def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] = lambda page: None) -> str:
     """Make a release and its report; what became of it, in words.
 
     Parameters

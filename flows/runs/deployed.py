@@ -70,16 +70,16 @@ class Deployed:
 
         Only a run's first start is judged: one that was resumed, approved or tried again had started in time.
         """
-        planned, night = runtime.flow_run.scheduled_start_time, self.entry
+        start, night = runtime.flow_run.scheduled_start_time, self.entry
         started_before = (runtime.flow_run.run_count or 0) > 1
-        if not isinstance(night, NightSection) or not self.by_schedule or started_before or planned is None:
+        if not isinstance(night, NightSection) or not self.by_schedule or started_before or start is None:
             return None
-        late = now - planned
+        late = now - start
         if late <= timedelta(minutes=night.grace_minutes):
             return None
         if night.missed_nights == "skip":
             return f"it starts {_hours(late)} late and missed nights are skipped"
-        if night.missed_nights == "latest" and self._has_newer(night, planned, now):
+        if night.missed_nights == "latest" and self._has_newer(night, start, now):
             return f"it starts {_hours(late)} late, a newer night is due, and only the latest is caught up"
         return None
 
@@ -106,14 +106,14 @@ def of_run() -> Deployed:
     NotReviewed
         It has a deployment, and was started by what does not look it up.
     """
-    found = here.get()
-    if found is None and runtime.deployment.id is not None:
+    deployment = here.get()
+    if deployment is None and runtime.deployment.id is not None:
         raise NotReviewed(
             "This run was started by another worker than Blockveil's",
             "Runs of deployments are started by what looks them up in the reviewed folder",
             "Start `blockveil serve`, or `blockveil service worker` for a team's server, and no `prefect worker`",
         )
-    return found or Deployed()
+    return deployment or Deployed()
 
 
 def _hours(span: timedelta) -> str:

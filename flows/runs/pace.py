@@ -15,12 +15,12 @@ def pace(share: float, seconds: float) -> str:
     """
     if share <= 0.0 or seconds <= 0.0:
         return "just begun" if share < 1.0 else f"done in {duration(seconds)}"
-    rate, left = 100.0 * share / seconds, seconds * (1.0 - share) / share
+    rate, remaining = 100.0 * share / seconds, seconds * (1.0 - share) / share
     if rate >= 100.0:
         speed = f"{rate:.0f} % a second"
     else:
         speed = f"{rate:.3g} % a second" if rate >= 1.0 else f"{60.0 * rate:.3g} % a minute"
-    return f"{speed}, about {duration(left)} left" if share < 1.0 else f"{speed}, done in {duration(seconds)}"
+    return f"{speed}, about {duration(remaining)} left" if share < 1.0 else f"{speed}, done in {duration(seconds)}"
 
 
 def duration(seconds: float) -> str:

@@ -45,21 +45,21 @@ def plan(question: WhatIf, budget_of: str | None = None, logical_date: date | No
     """
     steps = Steps()
     try:
-        made = steps.run("plan", lambda: _plan(parse(question, budget_of, logical_date)))
+        release_plan = steps.run("plan", lambda: _plan(parse(question, budget_of, logical_date)))
     except Stopped as stopped:
         return stopped.state
-    return Completed(message=f"Plan of {made.release_id}: nothing was read, charged or released.")
+    return Completed(message=f"Plan of {release_plan.release_id}: nothing was read, charged or released.")
 
 
 def _plan(asked: WhatIfQuestion) -> Plan:
     here = deployed.of_run()
-    made = plan_of(asked.question, asked.logical_date or here.night())
-    budget = None if asked.budget_of is None else _budget(made, asked.budget_of)
-    rows = summary.describe(made, None if budget is None else price_of(made, budget))
+    release_plan = plan_of(asked.question, asked.logical_date or here.night())
+    budget = None if asked.budget_of is None else _budget(release_plan, asked.budget_of)
+    rows = summary.describe(release_plan, None if budget is None else price_of(release_plan, budget))
     # At the bound: a guess of the number of records is no parameter of a run.
-    found = good_enough(made, AccuracyQuestion(options=True, preview=True))
-    artifacts.show_what_if(made, rows, accuracy_markdown(found))
-    return made
+    accuracy = good_enough(release_plan, AccuracyQuestion(options=True, preview=True))
+    artifacts.show_what_if(release_plan, rows, accuracy_markdown(accuracy))
+    return release_plan
 
 
 def _budget(made: Plan, name: str) -> BudgetStatus | None:

@@ -79,12 +79,12 @@ def resolve(name: str, overrides: dict[str, str], prefixes: tuple[str, ...]) -> 
 
 
 def _run_name() -> str:
-    given = runtime.flow_run.parameters
+    parameters = runtime.flow_run.parameters
     try:
-        day = given["logical_date"] or deployed.of_run().night()
+        day = parameters["logical_date"] or deployed.of_run().night()
     except Exception:  # noqa: BLE001 - a name must not stop a run; the plan fails with the reason
         day = "today"
-    return f"{given['release']} {day} ({given['mode']})"
+    return f"{parameters['release']} {day} ({parameters['mode']})"
 
 
 def _as_flow(body: Callable[Fields, State[Any]]) -> Flow[Fields, State[Any]]:
@@ -208,7 +208,7 @@ def _release(steps: Steps, plan: Plan, ledger: Ledger, approver: str | None, hea
     tell = artifacts.Teller(release_id, heard=heard)
     attempt = attempt_of(plan, ledger, str(runtime.flow_run.id), approver, tell, artifacts.show_training)
     steps.on_failure, steps.abandon = "Nothing was spent.", attempt.abandon
-    message = conduct(attempt, steps.run, lambda made: artifacts.show_report(release_id, made))
+    message = conduct(attempt, steps.run, lambda report: artifacts.show_report(release_id, report))
     tell.done()
     return Completed(message=message)
 

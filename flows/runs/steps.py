@@ -185,6 +185,6 @@ def known(error: Exception) -> BlockveilError:
         failure = durable.store_error(error, "A file cannot be used", "what the run reads and writes")
         if failure.passes:
             return failure
-    shown = UnexpectedError(type(error).__name__, secrets.token_hex(4))
-    private_log.keep(error, shown.error_id)
-    return shown
+    unexpected = UnexpectedError(type(error).__name__, secrets.token_hex(4))
+    private_log.keep(error, unexpected.error_id)
+    return unexpected

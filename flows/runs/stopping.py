@@ -20,20 +20,20 @@ def by_exception() -> Iterator[None]:
     By itself the other signals end a process at once. For the main thread. A signal that is ignored (as ``nohup`` has
     it) stays so.
     """
-    asked = [float("-inf")]
+    signal_times = [float("-inf")]
 
     def stop(number: int, _: FrameType | None) -> None:
-        if time.monotonic() - asked[-1] < _AT_ONCE_SECONDS:
+        if time.monotonic() - signal_times[-1] < _AT_ONCE_SECONDS:
             return
-        asked.append(time.monotonic())
+        signal_times.append(time.monotonic())
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
     before = {number: signal.getsignal(number) for number in _SIGNALS}
-    wanted = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-    for number in wanted:
+    numbers = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in numbers:
         signal.signal(number, stop)
     try:
         yield
     finally:
-        for number in wanted:
+        for number in numbers:
             signal.signal(number, before[number])

@@ -48,14 +48,14 @@ def make_limit(client: SyncPrefectClient, name: str) -> None:
     name
         Name of the limit.
     """
-    wanted = GlobalConcurrencyLimitUpdate(active=True, limit=1, slot_decay_per_second=0.0)
+    settings = GlobalConcurrencyLimitUpdate(active=True, limit=1, slot_decay_per_second=0.0)
     try:
-        client.update_global_concurrency_limit(name, wanted)
+        client.update_global_concurrency_limit(name, settings)
     except ObjectNotFound:
         try:
             client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
         except ObjectAlreadyExists:  # made by somebody else in between
-            client.update_global_concurrency_limit(name, wanted)
+            client.update_global_concurrency_limit(name, settings)
 
 
 def take(client: SyncPrefectClient, name: str) -> UUID | None:
@@ -97,11 +97,11 @@ def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
         # A temporary server serves this run alone, and forgets leases: a killed run's turn would never end.
         yield
         return
-    held, busy = ExitStack(), False
+    turn, busy = ExitStack(), False
     try:
         with get_client(sync_client=True) as client:
             make_limit(client, limit_name(dataset))
-        held.enter_context(
+        turn.enter_context(
             concurrency(
                 limit_name(dataset),
                 timeout_seconds=WAIT_SECONDS,
@@ -121,7 +121,7 @@ def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
         yield
     finally:
         try:
-            held.close()
+            turn.close()
         except Exception as error:  # noqa: BLE001 - as above; the turn ends with its lease
             get_run_logger().warning("The turn of this data set could not be ended (%s)", type(error).__name__)
 

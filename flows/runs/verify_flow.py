@@ -38,19 +38,19 @@ def verify_ledger(config: str) -> State[Any]:
     steps = Steps()
     steps.on_failure = "Nothing was read, charged or released."
     try:
-        found, known = steps.run("verify", lambda: _verify(config))
+        chain, last_head = steps.run("verify", lambda: _verify(config))
     except Stopped as stopped:
         return stopped.state
-    if found.problems:
-        more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+    if chain.problems:
+        more = f" (and {len(chain.problems) - 1} more)" if len(chain.problems) > 1 else ""
         message = (
-            f"The ledger of '{config}' does not verify: {found.problems[0]}{more}. Stop releasing, keep the file, and "
+            f"The ledger of '{config}' does not verify: {chain.problems[0]}{more}. Stop releasing, keep the file, and "
             "compare it with its backup."
         )
         get_run_logger().error(message)
         return Failed(name=DAMAGED, message=message)
-    since = "this is the first check" if known is None else "it continues what the last check saw"
-    return Completed(message=f"{found.entries} entries, chain intact; {since}. Head: {found.head}")
+    since = "this is the first check" if last_head is None else "it continues what the last check saw"
+    return Completed(message=f"{chain.entries} entries, chain intact; {since}. Head: {chain.head}")
 
 
 def _verify(name: str) -> tuple[Verification, str | None]:
@@ -59,25 +59,25 @@ def _verify(name: str) -> tuple[Verification, str | None]:
     ledger = Ledger(loaded.ledger_url)
     # The head of the last check is kept by the orchestrator, away from the ledger: that is what finds rows cut off.
     place = head_variable(loaded.ledger_url)
-    known = Variable.get(place)
-    found = ledger.verify(None if known is None else str(known))
+    last_head = Variable.get(place)
+    chain = ledger.verify(None if last_head is None else str(last_head))
     missing = lost_ledger.problem(loaded, ledger)
     if missing is not None:
-        found = replace(found, problems=[*found.problems, missing])
-    if not found.problems:
-        Variable.set(place, found.head, tags=["blockveil"], overwrite=True)
+        chain = replace(chain, problems=[*chain.problems, missing])
+    if not chain.problems:
+        Variable.set(place, chain.head, tags=["blockveil"], overwrite=True)
         rows = [
             {"data set": dataset, "what": what, "value": value}
             for dataset in ledger.datasets()
             for what, value in budget_lines(ledger.budget(dataset))
         ]
-        rows += [{"data set": "", "what": "Granted after a loss", "value": loss} for loss in found.losses]
+        rows += [{"data set": "", "what": "Granted after a loss", "value": loss} for loss in chain.losses]
         create_table_artifact(
-            [*rows, {"data set": "", "what": "Head", "value": found.head}],
+            [*rows, {"data set": "", "what": "Head", "value": chain.head}],
             key="ledger-verification",
-            description=f"{found.entries} entries, chain intact",
+            description=f"{chain.entries} entries, chain intact",
         )
-    return found, None if known is None else str(known)
+    return chain, None if last_head is None else str(last_head)
 
 
 def head_variable(ledger_url: str) -> str:
