@@ -99,12 +99,12 @@ def content_of(loaded: LoadedConfig, key: str, shape: BoxGeometry) -> str:
     ConfigError
         The file is gone, or has changed since the config was loaded.
     """
-    found, digest = _read(loaded.path.parent, f"query.{key}.bounds", str(shape.bounds))
+    bounds, digest = _read(loaded.path.parent, f"query.{key}.bounds", str(shape.bounds))
     if digest != shape.bounds_sha256:
         raise ConfigError(
             f"query.{key}.bounds: the file changed meanwhile", "A pinned file must not change", "Plan again"
         )
-    return found.content_sha256
+    return bounds.content_sha256
 
 
 def _names_a_file(shape: Any) -> bool:
@@ -112,32 +112,32 @@ def _names_a_file(shape: Any) -> bool:
 
 
 def _filled(table: str, shape: dict[str, Any], folder: Path) -> dict[str, Any]:
-    found, digest = _read(folder, f"query.{table}.bounds", shape["bounds"])
-    for key, value in (("bounds_sha256", digest), ("bounds_release", found.release)):
+    bounds, digest = _read(folder, f"query.{table}.bounds", shape["bounds"])
+    for key, value in (("bounds_sha256", digest), ("bounds_release", bounds.release)):
         if shape.get(key, value) != value:
             raise ConfigError(
                 f'query.{table}.{key} is not that of "{shape["bounds"][:60]}"',
                 "A pinned file must not change",
                 f'Restore the file, or set {key} = "{value}"',
             )
-    features = _features(table, shape, found)
-    return {**shape, "bounds_sha256": digest, "bounds_release": found.release, "features": features}
+    features = _features(table, shape, bounds)
+    return {**shape, "bounds_sha256": digest, "bounds_release": bounds.release, "features": features}
 
 
 def _features(table: str, shape: dict[str, Any], found: BoundsFile) -> Any:
     """Features as the config lists them, with the bounds that they lack."""
-    known = {each.name: {"lower": each.lower, "upper": each.upper} for each in found.features}
-    listed = repeated(shape.get("features", [{"name": name} for name in known]))
+    intervals = {each.name: {"lower": each.lower, "upper": each.upper} for each in found.features}
+    listed = repeated(shape.get("features", [{"name": name} for name in intervals]))
     if not isinstance(listed, list | tuple) or not all(isinstance(each, dict) for each in listed):
         return listed
     for each in listed:
-        if not {"lower", "upper"} <= each.keys() and each.get("name") not in known:
+        if not {"lower", "upper"} <= each.keys() and each.get("name") not in intervals:
             raise ConfigError(
                 f'query.{table}.features: "{str(each.get("name"))[:60]}" has no bounds',
                 "Its release gave none for it, and the config declares none",
                 "Write lower and upper from public knowledge, or ask for its histogram too",
             )
-    return [{**known.get(each.get("name", ""), {}), **each} for each in listed]
+    return [{**intervals.get(each.get("name", ""), {}), **each} for each in listed]
 
 
 def _read(folder: Path, key: str, name: str) -> tuple[BoundsFile, str]:

@@ -86,7 +86,7 @@ def _values(field: str, low: int, high: int, names: tuple[str, ...]) -> frozense
             raise ValueError(field)
         return value
 
-    found = set[int]()
+    values = set[int]()
     for part in field.split(","):
         span, _, step = part.partition("/")
         first, dash, last = span.partition("-")
@@ -97,8 +97,8 @@ def _values(field: str, low: int, high: int, names: tuple[str, ...]) -> frozense
         every = int(step) if "/" in part else 1
         if every < 1 or ends[0] > ends[1]:
             raise ValueError(field)
-        found.update(range(ends[0], ends[1] + 1, every))
-    return None if field in ("*", "?") else frozenset(found)
+        values.update(range(ends[0], ends[1] + 1, every))
+    return None if field in ("*", "?") else frozenset(values)
 
 
 @dataclass(frozen=True)

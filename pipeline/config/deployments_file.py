@@ -189,10 +189,10 @@ def config_names(root: Path, table: str, *, or_unreadable: bool = False) -> tupl
     or_unreadable
         Whether files that cannot be read count too, since nobody can tell what they hold.
     """
-    held = looked_into(root, "A folder of configs is read as a whole")
-    found = [file for file in held if file.suffix == ".toml" and file.name != FILE_NAME]
+    files = looked_into(root, "A folder of configs is read as a whole")
+    configs = [file for file in files if file.suffix == ".toml" and file.name != FILE_NAME]
     return tuple(
-        file.stem for file in found if re.fullmatch(CONFIG_NAME, file.stem) and _holds(file, table, or_unreadable)
+        file.stem for file in configs if re.fullmatch(CONFIG_NAME, file.stem) and _holds(file, table, or_unreadable)
     )
 
 
@@ -217,15 +217,15 @@ def load_deployments(path: str | os.PathLike[str], only: str | None = None) -> L
     """
     place = absolute(path, "The folder of configs")
     file = place / FILE_NAME if place.is_dir() else place
-    found = parse_deployments(read_toml(file, _RULE), file.name, file)
+    deployments = parse_deployments(read_toml(file, _RULE), file.name, file)
     root = file.parent
-    names = {night.config for night in found.night} | {check.config for check in found.verify}
+    names = {night.config for night in deployments.night} | {check.config for check in deployments.verify}
     names = names if only is None else names & {only}
     configs = {name: load_config(root / f"{name}.toml") for name in sorted(names)}
-    for night in found.night:
+    for night in deployments.night:
         if night.ingest is not None and night.config in configs:
             _check_ingest(configs[night.config], root / f"{night.ingest}.toml")
-    return LoadedDeployments(found, root, configs)
+    return LoadedDeployments(deployments, root, configs)
 
 
 def _check_ingest(release: LoadedConfig, file: Path) -> None:

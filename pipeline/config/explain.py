@@ -73,13 +73,13 @@ def explain(
     lines
         Lines of the file's keys, where it has any.
     """
-    found = _by_place(error.errors(include_url=False), tree, root)
-    line_of = {path: lines and lines.line_of(path) for path in found}
-    refused = [
-        _refused(*found[path], f"{source}, line {line_of[path]}" if line_of[path] else source)
-        for path in sorted(found, key=lambda path: line_of[path] or 0)
+    by_place = _by_place(error.errors(include_url=False), tree, root)
+    line_of = {path: lines and lines.line_of(path) for path in by_place}
+    errors = [
+        _refused(*by_place[path], f"{source}, line {line_of[path]}" if line_of[path] else source)
+        for path in sorted(by_place, key=lambda path: line_of[path] or 0)
     ]
-    return ConfigError(refused[0].value, refused[0].rule, refused[0].remedy, refused[1:])
+    return ConfigError(errors[0].value, errors[0].rule, errors[0].remedy, errors[1:])
 
 
 def validated(model: type[Model], tree: Mapping[str, Any], source: str, lines: LineNumbers | None = None) -> Model:
@@ -111,12 +111,12 @@ def _by_place(
     problems: Sequence[ErrorDetails], tree: Mapping[str, Any], root: type[BaseModel]
 ) -> dict[Path, tuple[_Place, list[ErrorDetails]]]:
     """Problems by where a person finds them; alternatives of one value are one problem."""
-    found: dict[Path, tuple[_Place, list[ErrorDetails]]] = {}
+    by_place: dict[Path, tuple[_Place, list[ErrorDetails]]] = {}
     for problem in _single(problems):
         place = _place(problem["loc"], tree, root)
-        found.setdefault(_written(place, problem), (place, []))[1].append(problem)
-    kinds = {path: several[0]["type"] for path, (_, several) in found.items()}
-    misspelt = (found[path][0] for path, kind in kinds.items() if kind == "extra_forbidden")
+        by_place.setdefault(_written(place, problem), (place, []))[1].append(problem)
+    kinds = {path: several[0]["type"] for path, (_, several) in by_place.items()}
+    misspelt = (by_place[path][0] for path, kind in kinds.items() if kind == "extra_forbidden")
     meant = {(*place.path[:-1], _near(place)) for place in misspelt}
     # A misspelt key is also a missing one, a list whose entries are refused is also too short, and a table whose keys
     # are refused is also none of the words that could stand in its place.
@@ -126,7 +126,7 @@ def _by_place(
         if (kind == "missing" and path in meant)
         or (kind in ("too_short", "literal_error") and any(path == other[: len(path)] != other for other in kinds))
     }
-    return {path: each for path, each in found.items() if path not in implied}
+    return {path: each for path, each in by_place.items() if path not in implied}
 
 
 def _single(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
@@ -176,8 +176,8 @@ def _sentence(problem: ErrorDetails, place: _Place, source: str) -> tuple[str, s
         case "union_tag_not_found":
             return f"{place.key}.kind is not given", f"It has no default{_about(place)}", f"Add it in {source}"
         case "union_tag_invalid":
-            shown = f"{place.key}.kind = {_show(context['tag'])}"
-            return shown, f"It must be one of {context['expected_tags']}", f"Correct it in {source}"
+            assignment = f"{place.key}.kind = {_show(context['tag'])}"
+            return assignment, f"It must be one of {context['expected_tags']}", f"Correct it in {source}"
         case "model_type" | "model_attributes_type":
             return f"{place.key} = {_show(problem['input'])}", "It must be a table", f"Correct it in {source}"
     limit = next((context[key] for key in ("ge", "gt", "le", "lt") if key in context), None)
@@ -246,7 +246,7 @@ def _near(place: _Place) -> str | None:
 
 
 def _did_you_mean(place: _Place) -> str:
-    known, near = _known(place), _near(place)
+    keys, near = _known(place), _near(place)
     before, _, key = place.key.rpartition(".")
     if near is not None:
         return f"Did you mean {before + '.' if before else ''}{near}?"
@@ -256,7 +256,7 @@ def _did_you_mean(place: _Place) -> str:
                 return f"Move it to [{section}]"
             if key in model.model_fields:
                 return f'It belongs to kind = "{get_args(model.model_fields["kind"].annotation)[0]}"'
-    return f"Known keys here: {', '.join(known)}" if known else "Remove it"
+    return f"Known keys here: {', '.join(keys)}" if keys else "Remove it"
 
 
 def _about(place: _Place) -> str:
@@ -275,5 +275,5 @@ def _show(value: Any) -> str:
         return "a list"
     if isinstance(value, int) and abs(value) >= 2**64:
         return "a whole number of more than 64 bits"
-    shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

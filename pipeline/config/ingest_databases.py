@@ -68,10 +68,10 @@ class DatabaseSource(Section):
         try:
             _ = self.checked
         except QueryRefused as error:
-            found = error
+            failure = error
         else:
             return
-        raise refusal("query", found.problem, found.rule, found.remedy)
+        raise refusal("query", failure.problem, failure.rule, failure.remedy)
 
 
 class DuckdbSource(DatabaseSource):

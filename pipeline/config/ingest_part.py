@@ -53,10 +53,10 @@ class OnlySection(Section):
             )
         if self.values is None:
             return
-        known: dict[str, str] = {}
+        spellings: dict[str, str] = {}
         for text in self.values:
-            other = known.get(alike(text))
-            known[alike(text)] = text
+            other = spellings.get(alike(text))
+            spellings[alike(text)] = text
             if other is not None:
                 raise refusal(
                     "values",

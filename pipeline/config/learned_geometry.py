@@ -46,8 +46,8 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
             "[continual]": continual is not None,
             "compute.density_at_most": density is not None,
         }
-        for what, given in reasons.items():
-            if given:
+        for what, applies in reasons.items():
+            if applies:
                 raise refusal(
                     f"query.{key}.learn",
                     f'"{shape.learn}" with {what}',
@@ -87,8 +87,8 @@ def _check_bounds(key: str, shape: Any) -> None:
             "Declare bounds that you know",
         ),
     )
-    for what, given, why, instead in reasons:
-        if given:
+    for what, applies, why, instead in reasons:
+        if applies:
             raise refusal(
                 f"query.{key}.learn_bounds", f"true with {what}", why, f"{instead}, or leave learn_bounds out"
             )

@@ -128,12 +128,12 @@ def _resolved(loaded: LoadedConfig) -> LoadedConfig:
     pinned: dict[str, Any] = {}
     geometry, mechanism = config.query.geometries.get("geometry"), config.mechanism
     if isinstance(geometry, EllipsoidGeometry) and geometry.shape != "diagonal":
-        found = pinned_digest(loaded, SHAPE, geometry.shape, geometry.shape_sha256)
-        shape = geometry.model_copy(update={"shape_sha256": found})
+        digest = pinned_digest(loaded, SHAPE, geometry.shape, geometry.shape_sha256)
+        shape = geometry.model_copy(update={"shape_sha256": digest})
         pinned["query"] = config.query.model_copy(update={"geometry": shape})
     if isinstance(mechanism, AllocatedSection) and mechanism.directions is not None:
-        found = pinned_digest(loaded, DIRECTIONS, mechanism.directions, mechanism.directions_sha256)
-        pinned["mechanism"] = mechanism.model_copy(update={"directions_sha256": found})
+        digest = pinned_digest(loaded, DIRECTIONS, mechanism.directions, mechanism.directions_sha256)
+        pinned["mechanism"] = mechanism.model_copy(update={"directions_sha256": digest})
     return replace(loaded, config=config.model_copy(update=pinned)) if pinned else loaded
 
 

@@ -104,8 +104,8 @@ class LoadedConfig:
     @property
     def keys_root(self) -> Path | None:
         """Folder of noise keys; None where another package keeps them, at an address that is named by reference."""
-        written = self.config.output.keys
-        return None if written.startswith(REFERENCES) else self.resolve(written, "output.keys")
+        location = self.config.output.keys
+        return None if location.startswith(REFERENCES) else self.resolve(location, "output.keys")
 
     @property
     def keys_address(self) -> str:
@@ -121,8 +121,8 @@ class LoadedConfig:
     @property
     def ledger_path(self) -> Path | None:
         """The ledger's SQLite file; None where it is a database that is named by reference."""
-        written = self.config.output.ledger
-        return None if written.startswith(REFERENCES) else self.resolve(written, "output.ledger")
+        location = self.config.output.ledger
+        return None if location.startswith(REFERENCES) else self.resolve(location, "output.ledger")
 
     @property
     def ledger_url(self) -> str:
@@ -182,10 +182,10 @@ class LoadedConfig:
         if not isinstance(cluster, Address):
             return None
         names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
-        found = {name: self._refer(name, ref) for name in names if (ref := getattr(cluster, name)) is not None}
-        for name, path in found.items():
+        paths = {name: self._refer(name, ref) for name in names if (ref := getattr(cluster, name)) is not None}
+        for name, path in paths.items():
             check_private(f"cluster.{name}", path)
-        return found or None
+        return paths or None
 
     def _refer(self, key: str, reference: str) -> Path:
         scheme, _, rest = reference.partition(":")
@@ -253,14 +253,14 @@ DIRECTIONS = MatrixFile("mechanism.directions", "an orthonormal matrix")
 
 def pinned_digest(loaded: LoadedConfig, what: MatrixFile, name: str, pin: str | None) -> str:
     """Return the SHA-256 of a matrix file; ConfigError where it differs from the pin in the config."""
-    found = hashlib.sha256(_read(loaded.resolve(name, what.key), name, what)).hexdigest()
-    if pin not in (None, found):
+    digest = hashlib.sha256(_read(loaded.resolve(name, what.key), name, what)).hexdigest()
+    if pin not in (None, digest):
         raise ConfigError(
             f'{what.key}: the file "{name}" differs from its {what.key.rpartition(".")[2]}_sha256',
             "A pinned matrix must not change",
-            f"Restore the file, or set {what.key.rpartition('.')[2]}_sha256 to {found}",
+            f"Restore the file, or set {what.key.rpartition('.')[2]}_sha256 to {digest}",
         )
-    return found
+    return digest
 
 
 def _read(file: Path, name: str, what: MatrixFile) -> bytes:

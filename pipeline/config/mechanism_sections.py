@@ -42,8 +42,8 @@ class MechanismSection(Section):
 
     def check_features(self, columns: tuple[str, ...]) -> None:
         """Refuse names that are not columns of the records, and columns that lack a value."""
-        for key, named in self._named().items():
-            wrong = sorted(set(columns) ^ set(named))
+        for key, names in self._named().items():
+            wrong = sorted(set(columns) ^ set(names))
             if wrong:
                 missing = wrong[0] in columns
                 raise refusal(

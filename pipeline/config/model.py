@@ -172,8 +172,8 @@ class Address(Section):
                 "machine too, can run code on it",
                 "Use a tls:// address, or accept the risk with insecure = true",
             )
-        given = [reference is not None for reference in (self.tls_ca_file, self.tls_client_cert, self.tls_client_key)]
-        if any(given) and not (all(given) and self.address.startswith("tls://")):
+        flags = [reference is not None for reference in (self.tls_ca_file, self.tls_client_cert, self.tls_client_key)]
+        if any(flags) and not (all(flags) and self.address.startswith("tls://")):
             raise refusal(
                 "tls_ca_file",
                 "the TLS files are incomplete, or the address is not tls://",
@@ -291,8 +291,8 @@ class ReleaseConfig(Section):
     @property
     def kind(self) -> Kind:
         """Kind of its query."""
-        found = (each.declaration for each in self.unvetted if isinstance(each.declaration, Kind))
-        return next(found, None) or kind_of(self.query.kind)
+        declarations = (each.declaration for each in self.unvetted if isinstance(each.declaration, Kind))
+        return next(declarations, None) or kind_of(self.query.kind)
 
     @property
     def in_clear(self) -> bool:

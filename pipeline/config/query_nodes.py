@@ -123,8 +123,8 @@ def _check_value(node: exp.Expr) -> None:
 def _check_cast(node: exp.Expr) -> None:
     kind = node.args["to"]
     if not isinstance(kind, exp.DataType) or kind.this not in _TYPES:
-        named = "whole numbers, real numbers, decimals, booleans and texts"
-        raise QueryRefused("a cast to a type that is not on the list", f"Values may be cast to {named}")
+        types = "whole numbers, real numbers, decimals, booleans and texts"
+        raise QueryRefused("a cast to a type that is not on the list", f"Values may be cast to {types}")
     literal = isinstance(node.this, exp.Literal) and bool(_ISO.fullmatch(node.this.name))
     if kind.this in _DATED and not literal:
         rule = "A text read as a date may stand for the clock, and a time zone for a setting"

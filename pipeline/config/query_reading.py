@@ -60,12 +60,12 @@ def checked(text: str, dialect: Dialect, public: tuple[tuple[str, str], ...] = (
     try:
         tree = _parsed(text, dialect)
         check_parts(tree)
-        found = _understood(tree, dialect, dict(public))
-        found.sql(tuple(found.outputs) or ("x",), "main")
+        query = _understood(tree, dialect, dict(public))
+        query.sql(tuple(query.outputs) or ("x",), "main")
     except (SqlglotError, RecursionError, ValueError):
         problem = "a text that is not one SELECT of this database"
     else:
-        return found
+        return query
     raise QueryRefused(problem, remedy="Write SELECT columns FROM table WHERE condition")
 
 
@@ -136,7 +136,7 @@ _JOINED = "Only a public table that source.public declares is joined, by LEFT JO
 
 def _lookups(tree: exp.Select, table: TableName, called: str, public: dict[str, str]) -> dict[str, Lookup]:
     keys = {_public_name(name): key for name, key in public.items()}
-    found: dict[str, Lookup] = {}
+    lookups: dict[str, Lookup] = {}
     for join in tree.args.get("joins") or ():
         if not isinstance(join.this, exp.Table) or join.args.get("side") != "LEFT":
             raise QueryRefused("a join other than LEFT JOIN of a table", _JOINED)
@@ -145,10 +145,10 @@ def _lookups(tree: exp.Select, table: TableName, called: str, public: dict[str, 
             raise QueryRefused("a join of the table with itself", _JOINED)
         if joined not in keys:
             raise QueryRefused(f'a join of the table "{joined.name}"', _JOINED, "Declare it there if it is public")
-        if alias == ALIAS or alias.casefold() in {called.casefold(), *map(str.casefold, found)}:
+        if alias == ALIAS or alias.casefold() in {called.casefold(), *map(str.casefold, lookups)}:
             raise QueryRefused("two tables of one name", _JOINED, "Give each another alias")
-        found[alias] = Lookup(joined, keys[joined], _looked_up(join.args.get("on"), alias, keys[joined], called))
-    return found
+        lookups[alias] = Lookup(joined, keys[joined], _looked_up(join.args.get("on"), alias, keys[joined], called))
+    return lookups
 
 
 def _public_name(text: str) -> TableName:

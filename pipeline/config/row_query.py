@@ -92,21 +92,21 @@ class RowQuery:
 
     def is_plain(self, name: str) -> bool:
         """Whether a column of the result is the column of that very name of the table."""
-        found = self.outputs.get(name)
-        if found is None:
+        expression = self.outputs.get(name)
+        if expression is None:
             return self.star
-        return isinstance(found, exp.Column) and found.table == ALIAS and found.name == name
+        return isinstance(expression, exp.Column) and expression.table == ALIAS and expression.name == name
 
     def columns(self, names: Sequence[str]) -> dict[TableName, set[str]]:
         """Columns of each table that are read for some columns of the result."""
-        found: dict[TableName, set[str]] = {self.table: {lookup.column for lookup in self.lookups.values()}}
+        by_table: dict[TableName, set[str]] = {self.table: {lookup.column for lookup in self.lookups.values()}}
         for lookup in self.lookups.values():
-            found.setdefault(lookup.table, set()).add(lookup.key)
+            by_table.setdefault(lookup.table, set()).add(lookup.key)
         for node in (*(self._expression(name) for name in names), *([self.where] if self.where else [])):
             for column in node.find_all(exp.Column):
                 joined = self.lookups.get(column.table)
-                found[self.table if joined is None else joined.table].add(column.name)
-        return found
+                by_table[self.table if joined is None else joined.table].add(column.name)
+        return by_table
 
     def sql(self, names: Sequence[str], schema: str, catalog: str = "") -> str:
         """The text to send, whose columns are those of ``names`` in their order.
@@ -144,9 +144,9 @@ class RowQuery:
 
     def arrived(self, column: str, dates: Dates) -> RowQuery:
         """The query of those rows alone whose column has one of some dates: a function of the row, as any filter."""
-        kept = dated(_column(column, ALIAS), dates, self.dialect)
+        term = dated(_column(column, ALIAS), dates, self.dialect)
         where = (
-            kept if self.where is None else exp.And(this=exp.Paren(this=self.where), expression=exp.Paren(this=kept))
+            term if self.where is None else exp.And(this=exp.Paren(this=self.where), expression=exp.Paren(this=term))
         )
         return replace(self, where=where)
 
@@ -164,21 +164,21 @@ class RowQuery:
         """
         day = _column(column, ALIAS)
         conditions = [undated(day, self.dialect), *(dated(day, dates, self.dialect) for dates in stretches)]
-        counted = [
+        counts = [
             exp.Alias(
                 this=exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))])),
                 alias=quoted(f"c{number}"),
             )
             for number, condition in enumerate(conditions)
         ]
-        return self._selected(counted, place).sql(dialect=self.dialect, identify=True, comments=False)
+        return self._selected(counts, place).sql(dialect=self.dialect, identify=True, comments=False)
 
     def _condition(self, where: Node) -> Node:
         """A filter that PostgreSQL serves by no index where it may use one to look up public tables."""
         if self.dialect != "postgres" or not self.lookups:
             return where
-        held = exp.If(this=exp.Paren(this=where), true=exp.Boolean(this=True))
-        return exp.Case(ifs=[held], default=exp.Boolean(this=False))
+        branch = exp.If(this=exp.Paren(this=where), true=exp.Boolean(this=True))
+        return exp.Case(ifs=[branch], default=exp.Boolean(this=False))
 
     def locks(self, schema: str) -> list[str]:
         """Statements of PostgreSQL that keep others from changing the tables as a whole."""
@@ -191,9 +191,9 @@ class RowQuery:
     def repeated(self, lookup: Lookup, schema: str, catalog: str = "") -> str:
         """A query that has a row if two rows of a public table have the same key."""
         key = _column(lookup.key, "p")
-        known, place = exp.Not(this=exp.Is(this=key, expression=exp.Null())), (schema, catalog)
+        has_key, place = exp.Not(this=exp.Is(this=key, expression=exp.Null())), (schema, catalog)
         several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
-        tree = exp.select(key).from_(self._table(lookup.table, "p", place)).where(known).group_by(key).having(several)
+        tree = exp.select(key).from_(self._table(lookup.table, "p", place)).where(has_key).group_by(key).having(several)
         return tree.limit(1).sql(dialect=self.dialect)
 
     def _expression(self, name: str) -> Node:
@@ -219,11 +219,11 @@ class RowQuery:
 
     def _table(self, table: TableName, alias: str, place: tuple[str, str]) -> exp.Table:
         schema, catalog = place
-        found = exp.Table(this=quoted(table.name), alias=exp.TableAlias(this=quoted(alias)))
-        found.set("db", quoted(table.schema or schema))
+        node = exp.Table(this=quoted(table.name), alias=exp.TableAlias(this=quoted(alias)))
+        node.set("db", quoted(table.schema or schema))
         if catalog:
-            found.set("catalog", quoted(catalog))
-        return found
+            node.set("catalog", quoted(catalog))
+        return node
 
 
 def quoted(text: str) -> exp.Identifier:

@@ -120,8 +120,8 @@ KEY_STORES = "blockveil.key_stores"
 def read_key_store(key: str, reference: str, base: Path) -> str:
     """Return the address of a key store that a reference stands for; raises as :func:`read_secret`."""
     address = read_secret(key, reference, base)
-    scheme, found, _ = address.partition("://")
-    if not found or not entry_points(group=KEY_STORES, name=scheme):
+    scheme, separator, _ = address.partition("://")
+    if not separator or not entry_points(group=KEY_STORES, name=scheme):
         raise ConfigError(
             f"{key}: what it refers to is not the address of a key store of an installed package (it is not shown)",
             "It begins with a scheme that a package offers, and ://",
@@ -160,11 +160,11 @@ def read_credentials(key: str, reference: str | None, base: Path) -> dict[str, s
     if reference is None:
         return None
     try:
-        found = tomllib.loads(read_secret(key, reference, base))
+        settings = tomllib.loads(read_secret(key, reference, base))
     except tomllib.TOMLDecodeError:
-        found = {}
-    if found and all(isinstance(value, str) for value in found.values()):
-        return found
+        settings = {}
+    if settings and all(isinstance(value, str) for value in settings.values()):
+        return settings
     raise ConfigError(
         f"{key}: what it refers to does not hold credentials (it is not shown)",
         'They are lines NAME = "VALUE", such as aws_access_key_id = "..."',

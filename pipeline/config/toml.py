@@ -108,8 +108,8 @@ def _converted(value: Any, key: tuple[str, ...], depth: int) -> Any:
         raise _Unusable(f"{_shown(key[:3])} is nested more than {_DEEPEST} deep")
     match value:
         case Mapping():
-            given = [(str(name), part) for name, part in value.items() if part is not None]
-            return {name: _converted(part, (*key, name), depth + 1) for name, part in given}
+            entries = [(str(name), part) for name, part in value.items() if part is not None]
+            return {name: _converted(part, (*key, name), depth + 1) for name, part in entries}
         case list() | tuple():
             return [_converted(part, key, depth + 1) for part in value]
         case os.PathLike():

@@ -21,7 +21,7 @@ class LineNumbers:
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
-        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self._ends = [newline.start() for newline in re.finditer("\n", text)]
         self._lines: dict[Path, int] = {}
         self._last: dict[Path, int] = {}
         self._read()
@@ -47,10 +47,10 @@ class LineNumbers:
         return self._at
 
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        found = pattern.match(self._text, self._at)
-        if found is None:
+        match = pattern.match(self._text, self._at)
+        if match is None:
             raise ValueError("not TOML")
-        return found
+        return match
 
     def _note(self, path: Path, at: int) -> None:
         self._lines.setdefault(path, bisect_right(self._ends, at - 1) + 1)
@@ -60,9 +60,9 @@ class LineNumbers:
         parts: list[str] = []
         more = "."
         while more:
-            found = self._match(_KEY)
-            parts.append(next(part for part in found.groups()[:3] if part is not None))
-            self._at, more = found.end(), found[4]
+            match = self._match(_KEY)
+            parts.append(next(part for part in match.groups()[:3] if part is not None))
+            self._at, more = match.end(), match[4]
         return tuple(parts)
 
     def _header(self) -> Path:

@@ -55,8 +55,8 @@ class Unvetted:
     @property
     def section(self) -> type[Section]:
         """Model of the table."""
-        found = self.declaration
-        return found.part("section", QuerySection) if isinstance(found, Kind) else section_of(found)
+        declaration = self.declaration
+        return declaration.part("section", QuerySection) if isinstance(declaration, Kind) else section_of(declaration)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -66,8 +66,8 @@ class Unvetted:
 
 def offered(table: str) -> list[tuple[str, str]]:
     """Name and package of what other packages offer for a table; imports none of them."""
-    found = [(entry.name, _package(entry)) for entry in entry_points(group=GROUPS[table])]
-    return sorted({(name, f"{package} {version}") for name, (package, version) in found if name not in OURS[table]})
+    offers = [(entry.name, _package(entry)) for entry in entry_points(group=GROUPS[table])]
+    return sorted({(name, f"{package} {version}") for name, (package, version) in offers if name not in OURS[table]})
 
 
 def named_by(tree: Mapping[str, Any]) -> tuple[Unvetted, ...]:
@@ -85,9 +85,9 @@ def _named(tree: Mapping[str, Any]) -> Iterator[Unvetted]:
     for table in GROUPS:
         section = tree.get(table)
         kind = section.get("kind") if isinstance(section, Mapping) else None
-        found = load(table, kind) if isinstance(kind, str) else None
-        if found is not None:
-            yield found
+        offer = load(table, kind) if isinstance(kind, str) else None
+        if offer is not None:
+            yield offer
 
 
 def load(table: str, kind: str) -> Unvetted | None:
@@ -98,23 +98,23 @@ def load(table: str, kind: str) -> Unvetted | None:
     ConfigError
         See :func:`named_by`.
     """
-    found = [] if kind in OURS[table] else list(entry_points(group=GROUPS[table], name=kind))
-    if not found:
+    entries = [] if kind in OURS[table] else list(entry_points(group=GROUPS[table], name=kind))
+    if not entries:
         return None
-    what, (package, version) = f'{table}.kind = "{kind}"', _package(found[0])
-    if len(found) > 1:
-        names = ", ".join(sorted(_package(entry)[0] for entry in found))
+    what, (package, version) = f'{table}.kind = "{kind}"', _package(entries[0])
+    if len(entries) > 1:
+        names = ", ".join(sorted(_package(entry)[0] for entry in entries))
         raise ConfigError(f"{what} is offered by {names}", "A kind has one origin", "Uninstall all but one of them")
     try:
-        declaration = found[0].load()
+        declaration = entries[0].load()
         lacking = [name for name in _NEEDED if isinstance(declaration, Kind) and declaration.part(name, None) is None]
     except Exception as error:  # noqa: BLE001 - a foreign module may raise anything
         problem = type(error).__name__
     else:
-        wanted = MechanismDeclaration if table == "mechanism" else Kind
-        if isinstance(declaration, wanted) and kind in _names(declaration) and not lacking:
+        expected = MechanismDeclaration if table == "mechanism" else Kind
+        if isinstance(declaration, expected) and kind in _names(declaration) and not lacking:
             return Unvetted(table, kind, package, version, declaration)
-        problem = f"it has no {lacking[0]}" if lacking else f"it is no {wanted.__name__} of this name"
+        problem = f"it has no {lacking[0]}" if lacking else f"it is no {expected.__name__} of this name"
     raise ConfigError(
         f"{what} of {package} {version} cannot be used: {problem}",
         "An entry point names the declaration of its kind",
