@@ -361,8 +361,8 @@ def _dates(every: Every, first: date, until: date) -> list[date]:
     if every == "month":
         months = range(first.year * 12 + first.month - 1, until.year * 12 + until.month)
         day = min(first.day, 28)
-        found = [date(month // 12, month % 12 + 1, day) for month in months]
-        return [each for each in found if first <= each <= until]
+        dates = [date(month // 12, month % 12 + 1, day) for month in months]
+        return [each for each in dates if first <= each <= until]
     step = 7 if every == "week" else 1
     return [first + timedelta(days) for days in range(0, (until - first).days + 1, step)]
 
@@ -379,8 +379,8 @@ def absent_columns(unit_column: str | None, released: Iterable[str], names: Sequ
     names
         Columns of the source; where there are none, nothing is known to be wrong.
     """
-    asked = [("unit_column", unit_column), *(("columns", name) for name in released)]
-    return [_absent(key, name, names) for key, name in asked if names and name is not None and name not in names]
+    references = [("unit_column", unit_column), *(("columns", name) for name in released)]
+    return [_absent(key, name, names) for key, name in references if names and name is not None and name not in names]
 
 
 def _absent(key: str, name: str, names: Sequence[str]) -> ConfigError:

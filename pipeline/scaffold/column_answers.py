@@ -262,8 +262,8 @@ def meaning(answer: ColumnAnswer) -> str:
             return f"the {part} of a date"
         case Categories(values):
             kind = "code" if isinstance(values[0], int) else "text"
-            shown = ", ".join(str(each) for each in values[:_SHOWN]) + (", ..." if len(values) > _SHOWN else "")
-            return f"one of {len(values)} {kind}{'' if len(values) == 1 else 's'}: {shown}"
+            listing = ", ".join(str(each) for each in values[:_SHOWN]) + (", ..." if len(values) > _SHOWN else "")
+            return f"one of {len(values)} {kind}{'' if len(values) == 1 else 's'}: {listing}"
         case Unknown():
             return "a number whose bounds a charged release finds"
     return "yes or no"

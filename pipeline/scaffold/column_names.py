@@ -227,12 +227,12 @@ def table_place(location: str) -> TablePlace | None:
         A database is named without a table.
     """
     for pattern, (kind, model, key) in _DATABASES:
-        found = None if "://" in location else re.fullmatch(pattern, location)
-        if found is not None and found[2]:
-            return TablePlace(kind, model, key, found[1], found[2])
-        if found is not None:
+        match = None if "://" in location else re.fullmatch(pattern, location)
+        if match is not None and match[2]:
+            return TablePlace(kind, model, key, match[1], match[2])
+        if match is not None:
             raise ConfigError(
-                f'"{location}" is a database', "One table of it is the source", f"Name it, such as {found[1]}/visits"
+                f'"{location}" is a database', "One table of it is the source", f"Name it, such as {match[1]}/visits"
             )
     return None
 
@@ -244,7 +244,7 @@ def _kind(location: str) -> Kind | None:
 
 def _first(location: str, base: Path, kind: Kind | None) -> SourceFile:
     """The first file by name: which one it is follows from names alone, and all have the same columns."""
-    wanted = (*SUFFIXES["csv"], *SUFFIXES["parquet"])
+    suffixes = (*SUFFIXES["csv"], *SUFFIXES["parquet"])
     if kind is None and "*" not in location and "://" not in location and not (base / location).is_dir():
         raise ConfigError(
             f'"{Path(location).name}" has an ending that says no format',
@@ -252,7 +252,7 @@ def _first(location: str, base: Path, kind: Kind | None) -> SourceFile:
             "folder of files or of a Delta or Iceberg table",
             "Rename it, or convert it",
         )
-    return find((location,), base, wanted)[0]
+    return find((location,), base, suffixes)[0]
 
 
 def _read(file: SourceFile, work: Any) -> Any:
@@ -340,10 +340,10 @@ def _is_number(text: str) -> bool:
 
 
 def _checked(names: Iterable[str]) -> tuple[str, ...]:
-    found = tuple(names)
-    if not found or len(found) > _MOST_COLUMNS:
+    columns = tuple(names)
+    if not columns or len(columns) > _MOST_COLUMNS:
         raise DataError("The source has no columns, or too many", f"It has 1 to {_MOST_COLUMNS}", "Choose another file")
-    for position, name in enumerate(found, 1):
+    for position, name in enumerate(columns, 1):
         if not name.strip():
             raise DataError(f"Column {position} has no name", "A column is known by its name", "Name it in the source")
         if name != name.strip() or len(name) > _LONGEST_NAME or any(map(is_hidden, name)):
@@ -352,6 +352,6 @@ def _checked(names: Iterable[str]) -> tuple[str, ...]:
                 f"A name is printable text of at most {_LONGEST_NAME} characters, without spaces around it",
                 "Rename it in the source",
             )
-        if name in found[: position - 1]:
+        if name in columns[: position - 1]:
             raise DataError(f'Two columns are named "{name}"', "Names of columns differ", "Rename one in the source")
-    return found
+    return columns

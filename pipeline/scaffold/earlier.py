@@ -145,11 +145,11 @@ def names_of(location: str, base: Path) -> tuple[str, ...]:
 
 def _candidates(base: Path, folder: Path) -> Iterator[Path]:
     """Configs that may be of an ingest of the source, the nearest first, each once."""
-    seen: set[str] = set()
+    real_paths: set[str] = set()
     folders = [folder, base, *_within(base), *_within(folder.parent)]
     for path in [*(path for each in folders for path in configs_in(each)), *remembered()]:
-        if (real := os.path.realpath(path)) not in seen:
-            seen.add(real)
+        if (real := os.path.realpath(path)) not in real_paths:
+            real_paths.add(real)
             yield path
 
 

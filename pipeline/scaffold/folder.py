@@ -139,8 +139,8 @@ def begin(
         earlier.require_same(tree)
         inherited, folder = earlier.inherited(), earlier.folder
     values = {"dataset": name, "first": first, **inherited, **tree, "source": location}
-    given = all_answered(source, values) if whole else answered(Answers(), source, values)
-    return BegunFolder(given, source, folder, base, earlier, new_budget)
+    answers = all_answered(source, values) if whole else answered(Answers(), source, values)
+    return BegunFolder(answers, source, folder, base, earlier, new_budget)
 
 
 def _has_a_budget(earlier: Earlier) -> ConfigError:
@@ -159,8 +159,8 @@ def _name(location: str) -> str:
     if catalog_table(location) is not None:
         stem = place.name.rpartition(".")[2].lower()
     else:
-        named = place.parent.parent if place.name.endswith(METADATA) else place
-        stem = named.name.partition(".")[0].lower()
+        table = place.parent.parent if place.name.endswith(METADATA) else place
+        stem = table.name.partition(".")[0].lower()
     return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:63].strip("-") or "data"
 
 
@@ -221,20 +221,20 @@ def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
     ingest = validated(IngestConfig, parse_toml(ingest_text.encode(), place.ingest), place.ingest)
     if (stored := _stored_already(begun.earlier, ingest)) is not None:
         place = replace(place, store=stored)
-    paid = _finding_bounds(answers, folder, place) if texts.finds_bounds(answers) else None
-    spent = NOTHING if paid is None else Ticks.of(paid[0].charge)
+    bounds_release = _finding_bounds(answers, folder, place) if texts.finds_bounds(answers) else None
+    spent = NOTHING if bounds_release is None else Ticks.of(bounds_release[0].charge)
     plan, release_text = _planned(answers, folder, spent, place)
     if begun.earlier is not None and isinstance(plan.charge, Loss) and plan.charge.epsilon:
         place = replace(place, gaussian=True)
         plan, release_text = _planned(answers, folder, spent, place)
     if ingest.outputs != plan.columns:
         raise AssertionError("the ingest makes other columns than the release reads")
-    charges = [(plan.charge, answers.nights or 1), *([] if paid is None else [(paid[0].charge, 1)])]
+    charges = [(plan.charge, answers.nights or 1), *([] if bounds_release is None else [(bounds_release[0].charge, 1)])]
     epsilon = answers.epsilon or 0.0 if begun.earlier is None else begun.earlier.together(charges)
     steps = NextSteps(answers, place, epsilon, begun.earlier, stored is not None)
     files = {
         **({} if stored is not None else {place.ingest: ingest_text}),
-        **({} if paid is None else {place.find_bounds: paid[1]}),
+        **({} if bounds_release is None else {place.find_bounds: bounds_release[1]}),
         place.release: release_text,
         place.answers: texts.answers_text(answers),
         **_of_folder(begun, answers, place, steps),
@@ -243,9 +243,9 @@ def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
     return FirstRelease(
         folder,
         files,
-        plan if paid is None else paid[0],
+        plan if bounds_release is None else bounds_release[0],
         commands,
-        Rhythm("once" if paid is not None else answers.every or "once"),
+        Rhythm("once" if bounds_release is not None else answers.every or "once"),
         spent + Ticks.of(plan.charge).times(answers.nights or 1),
         plan.mechanism.name,
         tuple(_understood(answers, source)),

@@ -55,9 +55,9 @@ class Decision:
 def _whole(key: str) -> Callable[[str], Mapping[str, Any]]:
     def read(words: str) -> Mapping[str, Any]:
         # A comma, a blank or an underscore stands between thousands alone: 1,5 is not fifteen.
-        written = re.fullmatch(r"\d+|\d{1,3}(?:[ _,]\d{3})+", words, re.ASCII)
+        match = re.fullmatch(r"\d+|\d{1,3}(?:[ _,]\d{3})+", words, re.ASCII)
         plain = re.sub(r"[ _,]", "", words)
-        return {key: int(plain) if written and len(plain) <= 18 else words}
+        return {key: int(plain) if match and len(plain) <= 18 else words}
 
     return read
 
@@ -68,8 +68,8 @@ def _text(key: str) -> Callable[[str], Mapping[str, Any]]:
 
 def _unit_column(words: str) -> Mapping[str, Any]:
     """``patient``, or ``patient_nr as one patient``."""
-    found = re.fullmatch(r"(.+?) as (one .+)", words)
-    return {"unit_column": words} if found is None else {"unit_column": found[1], "unit": found[2]}
+    match = re.fullmatch(r"(.+?) as (one .+)", words)
+    return {"unit_column": words} if match is None else {"unit_column": match[1], "unit": match[2]}
 
 
 def _yes(key: str) -> Callable[[str], Mapping[str, Any]]:
@@ -97,10 +97,10 @@ def _rows_of_each(words: str) -> Mapping[str, Any]:
 
 def _every(words: str) -> Mapping[str, Any]:
     """``every night until 2026-12-31``, ``week until ...``, ``once``."""
-    found = re.fullmatch(r"(?:every )?(once|night|week|month)(?: until (\S+))?", words.lower())
-    if found is None:
+    match = re.fullmatch(r"(?:every )?(once|night|week|month)(?: until (\S+))?", words.lower())
+    if match is None:
         return {"every": words}
-    return {"every": found[1], **({} if found[2] is None else {"until": _day(found[2])})}
+    return {"every": match[1], **({} if match[2] is None else {"until": _day(match[2])})}
 
 
 def _day(words: str) -> Any:
@@ -113,10 +113,10 @@ def _day(words: str) -> Any:
 def _strictness(words: str) -> Mapping[str, Any]:
     """A level, or ``epsilon 1 delta 1e-7``."""
     number = r"(\d*\.?\d+(?:e-?\d+)?)"
-    found = re.fullmatch(rf"epsilon\s*=?\s*{number},?\s+delta\s*=?\s*{number}", words.lower(), re.ASCII)
-    if found is None:
+    match = re.fullmatch(rf"epsilon\s*=?\s*{number},?\s+delta\s*=?\s*{number}", words.lower(), re.ASCII)
+    if match is None:
         return {"strictness": words}
-    return {"strictness": {"epsilon": float(found[1]), "delta": float(found[2])}}
+    return {"strictness": {"epsilon": float(match[1]), "delta": float(match[2])}}
 
 
 def _names(words: str) -> Mapping[str, Any]:
@@ -256,10 +256,10 @@ def answered(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -
     ConfigError
         One of them cannot be, for itself or beside the others; all that is wrong is named at once.
     """
-    found = checked(given, source, values)
-    if found.answers is None:
-        raise together(found.problems)
-    return found.answers
+    verdict = checked(given, source, values)
+    if verdict.answers is None:
+        raise together(verdict.problems)
+    return verdict.answers
 
 
 def checked(given: Answers, source: SourceColumns, values: Mapping[str, Any]) -> CheckedAnswers:
@@ -270,8 +270,8 @@ def checked(given: Answers, source: SourceColumns, values: Mapping[str, Any]) ->
         tree["unit_column"] = None
     names = source.names or tree.get("names")
     if isinstance(columns := values.get("columns"), Mapping) and isinstance(names, list | tuple):
-        found = each_column(columns, released(names, tree.get("unit_column")))
-        tree["columns"] = {name: answer for name, answer in found.items() if not is_skip(answer)}
+        by_column = each_column(columns, released(names, tree.get("unit_column")))
+        tree["columns"] = {name: answer for name, answer in by_column.items() if not is_skip(answer)}
     absent = _absent(tree, names)
     try:
         complete = Answers.model_validate(tree)
@@ -291,8 +291,8 @@ def _absent(tree: Mapping[str, Any], names: Any) -> list[ConfigError]:
     """Columns in the answers that the source does not have, as far as the answers can be read."""
     column, columns = tree.get("unit_column"), tree.get("columns")
     listed = columns if isinstance(columns, Mapping) else {}
-    known = [name for name in names or () if isinstance(name, str)]
-    return absent_columns(column if isinstance(column, str) else None, [str(name) for name in listed], known)
+    source_names = [name for name in names or () if isinstance(name, str)]
+    return absent_columns(column if isinstance(column, str) else None, [str(name) for name in listed], source_names)
 
 
 def _keys(problem: Mapping[str, Any]) -> Iterator[Any]:

@@ -28,7 +28,7 @@ def column_lines(text: str) -> dict[str, str]:
     ConfigError
         A line names no column, or the same ones as another line.
     """
-    found: dict[str, str] = {}
+    answers: dict[str, str] = {}
     for line in filter(str.strip, text.splitlines()):
         head, mark, words = line.partition(":") if ":" in line else line.partition("=")
         head, words = head.strip(), words.strip()
@@ -40,10 +40,10 @@ def column_lines(text: str) -> dict[str, str]:
                 "A line is a name, a colon and what it holds",
                 "Write age: 0 to 120",
             )
-        if head in found:
+        if head in answers:
             raise ConfigError(f'Two lines are about "{head}"', "Each column is described once", "Remove one")
-        found[head] = words
-    return found
+        answers[head] = words
+    return answers
 
 
 def is_skip(answer: Any) -> bool:
@@ -68,18 +68,18 @@ def each_column(answers: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
         No column has a name like the pattern, or a column is named twice.
     """
     heads = {head: parts(str(head), names) for head in answers}
-    named = [part for listed in heads.values() for part in listed if part in names or _ANY not in part]
-    for name in named:
-        if named.count(name) > 1:
+    explicit = [part for listed in heads.values() for part in listed if part in names or _ANY not in part]
+    for name in explicit:
+        if explicit.count(name) > 1:
             raise ConfigError(f'Two answers are about "{name}"', "Each column is described once", "Remove one")
-    found: dict[str, Any] = {}
-    taken = set(named)
+    by_column: dict[str, Any] = {}
+    with_answer = set(explicit)
     for head, listed in heads.items():
         for part in listed:
-            columns = [part] if part in taken else _like(part, names, taken)
-            found |= dict.fromkeys(columns, answers[head])
-            taken |= set(columns)
-    return found
+            columns = [part] if part in with_answer else _like(part, names, with_answer)
+            by_column |= dict.fromkeys(columns, answers[head])
+            with_answer |= set(columns)
+    return by_column
 
 
 def head_of(line: str, names: Sequence[str]) -> tuple[str, str] | None:
@@ -105,8 +105,8 @@ def parts(head: str, names: Sequence[str]) -> list[str]:
 
 def _like(pattern: str, names: Sequence[str], taken: set[str]) -> list[str]:
     """Columns that a pattern is about: those like it that no answer is about so far."""
-    wanted = re.compile(".*".join(map(re.escape, pattern.split(_ANY))), re.DOTALL)
-    like = [name for name in names if wanted.fullmatch(name)]
+    regex = re.compile(".*".join(map(re.escape, pattern.split(_ANY))), re.DOTALL)
+    like = [name for name in names if regex.fullmatch(name)]
     if not like:
         raise ConfigError(
             f'columns: "{pattern[:60]}"',

@@ -38,8 +38,8 @@ _YES_NO = ("is", "has", "was")
 
 def suggested(names: Iterable[str]) -> dict[str, str]:
     """What the names of columns suggest, in the words of :mod:`.column_answers`; other columns are absent."""
-    found = {name: _suggestion(_words(name)) for name in names}
-    return {name: words for name, words in found.items() if words}
+    suggestions = {name: _suggestion(_words(name)) for name in names}
+    return {name: words for name, words in suggestions.items() if words}
 
 
 def in_words(name: str) -> str:
@@ -51,8 +51,8 @@ def in_words(name: str) -> str:
 def _suggestion(words: list[str]) -> str:
     if len(words) > 1 and words[0] in _YES_NO:
         return "yes-no"
-    known: list[Any] = [_SAID[word] for word in words[-1:] if word in _SAID]
-    return in_words(known[0]) if known else ""
+    ranges: list[Any] = [_SAID[word] for word in words[-1:] if word in _SAID]
+    return in_words(ranges[0]) if ranges else ""
 
 
 def _words(name: str) -> list[str]:

@@ -42,7 +42,7 @@ class NextSteps:
         look = (f"blockveil plan {release}", what)
         ingest = shlex.quote(str(folder / self.place.ingest))
         releases = shlex.quote(str(folder / str(self.place.output["root"])))
-        found = [
+        steps = [
             *([] if self.stored else [(f"blockveil ingest {ingest}", "reads the records and checks every value")]),
             *([*self._to_bounds(folder), look] if finds_bounds(self.answers) else [look, self._grant(release)]),
             (
@@ -53,8 +53,8 @@ class NextSteps:
         ]
         if not once:
             serves = "runs the nights, and shows them in a browser; needs blockveil[server]"
-            found.append((f"blockveil serve {shlex.quote(str(folder))}", serves))
-        return tuple(found)
+            steps.append((f"blockveil serve {shlex.quote(str(folder))}", serves))
+        return tuple(steps)
 
     def _grant(self, config: str) -> tuple[str, str]:
         """The grant, for the release whose config it names."""
@@ -71,7 +71,7 @@ class NextSteps:
         finding = shlex.quote(str(folder / place.find_bounds))
         name = f"{place.named(answers)}-bounds"
         released = folder / str(place.output["root"]) / str(answers.dataset) / name / f"{answers.first}.json"
-        written = shlex.quote(str(folder / place.bounds))
+        bounds_path = shlex.quote(str(folder / place.bounds))
         return [
             (f"blockveil plan {finding}", "shows how many values must lie together to be found; reads no data"),
             self._grant(finding),
@@ -80,7 +80,7 @@ class NextSteps:
                 "finds the bounds, and is charged for them",
             ),
             (
-                f"blockveil public bounds read {shlex.quote(str(released))} --output {written}",
+                f"blockveil public bounds read {shlex.quote(str(released))} --output {bounds_path}",
                 f"writes them for {place.release}",
             ),
         ]

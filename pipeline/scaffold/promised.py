@@ -28,12 +28,12 @@ def _line(name: str, begun: BegunFolder, answers: Answers) -> str:
     head = f"{name}: epsilon {promise.epsilon:g}, delta {promise.delta:g}. A guess about one bit of {answers.called} is"
     coin = "a coin, half of the time."
     try:
-        made = compose(begun, answers)
+        release = compose(begun, answers)
     except BlockveilError:
         return f"{head} right at most {alone} of the time with {over}; {coin}"
     return (
-        f"{head} right at most {percent(guess_of_all(made.charge, promise))} of the time with {over} and the noise "
-        f"that these answers lead to ({made.mechanism}), and with any noise at most {alone}; {coin}"
+        f"{head} right at most {percent(guess_of_all(release.charge, promise))} of the time with {over} and the noise "
+        f"that these answers lead to ({release.mechanism}), and with any noise at most {alone}; {coin}"
     )
 
 

@@ -93,5 +93,5 @@ RELATIVE = {"kind": "auto", "minimise": "relative"}
 
 def table(name: str, values: Mapping[str, Any], *comments: str) -> str:
     """A table of a config with comments above it; values that are None are left out."""
-    given = {key: each for key, each in values.items() if each is not None}
-    return "\n".join([*comments, f"[{name}]", *toml_lines(given)])
+    entries = {key: each for key, each in values.items() if each is not None}
+    return "\n".join([*comments, f"[{name}]", *toml_lines(entries)])

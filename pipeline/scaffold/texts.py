@@ -65,15 +65,15 @@ def _source(answers: Answers, source: SourceColumns, location: str) -> dict[str,
     if source.kind in ("delta", "iceberg"):
         catalog, name = catalog_table(location) or (None, location)
         return {"kind": source.kind, "table": name, "catalog": catalog}
-    found: dict[str, Any] = {"kind": source.kind, "files": [location]}
+    section: dict[str, Any] = {"kind": source.kind, "files": [location]}
     if source.kind == "csv" and source.delimiter != ",":
-        found["delimiter"] = source.delimiter
+        section["delimiter"] = source.delimiter
     if source.kind == "csv":
         listed = {str(each) for answer in (answers.columns or {}).values() for each in getattr(answer, "values", ())}
-        found["missing_values"] = [text for text in MISSING if text not in listed]
+        section["missing_values"] = [text for text in MISSING if text not in listed]
     if answers.arrays is not None:
-        found["arrays"] = list(answers.arrays)
-    return found if answers.names is None else {**found, "names": list(answers.names)}
+        section["arrays"] = list(answers.arrays)
+    return section if answers.names is None else {**section, "names": list(answers.names)}
 
 
 def _source_words(source: SourceColumns) -> list[str]:
@@ -106,22 +106,22 @@ def _unit(answers: Answers) -> str:
 
 def _column(name: str, answer: ColumnAnswer, answers: Answers) -> str:
     encode = "code" if answers.counted else "one-hot"
-    found: dict[str, Any] = {"name": name}
+    section: dict[str, Any] = {"name": name}
     match answer:
         case Numbers() | Unknown():
             whole = isinstance(answer, Numbers) and answer.whole
-            found |= {"kind": "whole" if whole else "number", "missing": answers.policy}
+            section |= {"kind": "whole" if whole else "number", "missing": answers.policy}
         case DateRange():
-            found |= {"kind": "date", "extract": "days", "since": answer.first, "missing": answers.policy}
+            section |= {"kind": "date", "extract": "days", "since": answer.first, "missing": answers.policy}
         case Calendar():
-            found |= {"kind": "date", "extract": answer.part, "encode": encode, "missing": answers.policy}
+            section |= {"kind": "date", "extract": answer.part, "encode": encode, "missing": answers.policy}
         case YesNo():
-            found |= {"kind": "boolean", "missing": answers.policy}
+            section |= {"kind": "boolean", "missing": answers.policy}
         case Categories():
             unknown = OTHER if encode == "code" else "zeros"
-            found |= {"kind": "category", "categories": list(answer.values), "encode": encode}
-            found |= {"unknown": unknown, "missing": "unknown"}
-    return table("[columns]", found)
+            section |= {"kind": "category", "categories": list(answer.values), "encode": encode}
+            section |= {"unknown": unknown, "missing": "unknown"}
+    return table("[columns]", section)
 
 
 def release_text(answers: Answers, share: float | None, place: Place = FIRST) -> str:
@@ -301,8 +301,8 @@ def _mechanism(answers: Answers, place: Place) -> str:
         why = "# Gaussian, as what else the budget pays for." if place.gaussian else "# Gaussian, for learn."
         return table("mechanism", {"kind": noise, **optimised}, why)
     words = "# The proven mechanism with the least expected error; the plan shows the others."
-    chosen = _purpose(answers).noise
-    return table("mechanism", chosen, *([words] if chosen["kind"] == "auto" else []))
+    section = _purpose(answers).noise
+    return table("mechanism", section, *([words] if section["kind"] == "auto" else []))
 
 
 def deployments_text(answers: Answers) -> str:

@@ -34,15 +34,15 @@ def all_answered(source: SourceColumns, values: Mapping[str, Any]) -> Answers:
     """
     problems: list[ConfigError] = []
     aside: set[str] = set()
-    found = checked(Answers(), source, values)
-    while found.answers is None:
-        problems += found.problems
-        more = {key for at_fault in found.at_fault for key in (at_fault, *_JUDGED_BY.get(at_fault, ()))}
+    verdict = checked(Answers(), source, values)
+    while verdict.answers is None:
+        problems += verdict.problems
+        more = {key for at_fault in verdict.at_fault for key in (at_fault, *_JUDGED_BY.get(at_fault, ()))}
         if more <= aside:
             raise together(problems)
         aside |= more
-        found = checked(Answers(), source, {key: value for key, value in values.items() if key not in aside})
-    problems += [error for key, error in open_questions(found.answers, source).items() if key not in aside]
+        verdict = checked(Answers(), source, {key: value for key, value in values.items() if key not in aside})
+    problems += [error for key, error in open_questions(verdict.answers, source).items() if key not in aside]
     if problems:
         raise together(problems)
-    return found.answers
+    return verdict.answers

@@ -50,16 +50,16 @@ def _make(composed: FirstRelease) -> None:
 def _join(composed: FirstRelease) -> None:
     """Add files to a folder; the nights, which begin to use them, come last."""
     new = {name: text for name, text in composed.files.items() if name != DEPLOYMENTS}
-    written: list[Path] = []
+    paths: list[Path] = []
     try:
         for name, text in new.items():
             path = composed.folder / name
             write_new(path, text.encode(), f'the config "{name}"', "A config that is there is not overwritten")
-            written.append(path)
+            paths.append(path)
         if DEPLOYMENTS in composed.files:
             target = composed.folder / DEPLOYMENTS
             replace_file(target, composed.files[DEPLOYMENTS].encode(), target.with_suffix(".new"))
     except BaseException:
-        for path in written:
+        for path in paths:
             path.unlink(missing_ok=True)
         raise
