@@ -61,8 +61,8 @@ def _docstrings(module: str) -> dict[str, dict[str, str]]:
 
 
 def _described(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for named, text in itertools.pairwise(body):
-        match named, text:
+    for statement, text in itertools.pairwise(body):
+        match statement, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(docstring))):
                 yield name, inspect.cleandoc(docstring)
 
@@ -94,17 +94,17 @@ class Section(BaseModel):
 
     @model_validator(mode="after")
     def _keeps_its_rules(self) -> Self:
-        found = []
+        errors = []
         for check in _rules(type(self)):
             try:
                 check(self)
             except PydanticCustomError as error:
-                found.append(error)
-        if not found:
+                errors.append(error)
+        if not errors:
             return self
-        if len(found) == 1:
-            raise found[0]
-        raise PydanticCustomError("refusals", "several rules", {"refusals": [error.context for error in found]})
+        if len(errors) == 1:
+            raise errors[0]
+        raise PydanticCustomError("refusals", "several rules", {"refusals": [error.context for error in errors]})
 
 
 @cache
@@ -189,16 +189,16 @@ PathOrReference = Annotated[str, StringConstraints(min_length=1), AfterValidator
 
 def unique_names(features: tuple[AnyNamed, ...]) -> tuple[AnyNamed, ...]:
     """Refuse two features of one name."""
-    seen = _first_repeat([feature.name for feature in features])
-    if seen is not None:
-        raise refusal("", f'two features are named "{seen}"', "Feature names must differ", "Rename one of them")
+    repeat = _first_repeat([feature.name for feature in features])
+    if repeat is not None:
+        raise refusal("", f'two features are named "{repeat}"', "Feature names must differ", "Rename one of them")
     return features
 
 
 def _first_repeat(names: Sequence[str]) -> str | None:
-    known: set[str] = set()
+    earlier: set[str] = set()
     for name in names:
-        if name in known:
+        if name in earlier:
             return name
-        known.add(name)
+        earlier.add(name)
     return None

@@ -40,7 +40,7 @@ def repeated(features: Any) -> Any:
     """Write out a feature that stands for several of one kind: ``{ name = "a", count = 3 }`` becomes a1, a2 and a3."""
     if not isinstance(features, list | tuple):
         return features
-    written: list[Any] = []
+    expansion: list[Any] = []
     for feature in features:
         count = feature.get("count") if isinstance(feature, dict) else None
         if isinstance(count, int) and count > MOST_FEATURES:
@@ -51,11 +51,11 @@ def repeated(features: Any) -> Any:
                 "Split the features into several releases",
             )
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            written.append(feature)  # an unsuitable count is refused as an unknown key
+            expansion.append(feature)  # an unsuitable count is refused as an unknown key
             continue
         common = {key: value for key, value in feature.items() if key != "count"}
-        written += [{**common, "name": f"{feature.get('name', '')}{i}"} for i in range(1, count + 1)]
-    return tuple(written)
+        expansion += [{**common, "name": f"{feature.get('name', '')}{i}"} for i in range(1, count + 1)]
+    return tuple(expansion)
 
 
 class BoxFeature(Section):
@@ -156,8 +156,8 @@ class BoxGeometry(Section):
 
     @rule
     def _bounds_are_pinned(self) -> None:
-        given = [value is not None for value in (self.bounds, self.bounds_sha256, self.bounds_release)]
-        if any(given) and not all(given):
+        flags = [value is not None for value in (self.bounds, self.bounds_sha256, self.bounds_release)]
+        if any(flags) and not all(flags):
             raise refusal(
                 "bounds",
                 "not read from a file, or pinned without one",
@@ -177,8 +177,8 @@ class BoxGeometry(Section):
 
     def stated(self) -> dict[str, Any]:
         """The box as a release states shapes: no path is part of it."""
-        stated = self.model_dump(mode="json", exclude_none=True)
-        return stated | ({} if self.bounds is None else {"bounds": "file"})
+        tree = self.model_dump(mode="json", exclude_none=True)
+        return tree | ({} if self.bounds is None else {"bounds": "file"})
 
     def spans(self) -> tuple[Span, ...]:
         """Interval that contains each feature of every admissible record."""
