@@ -83,10 +83,10 @@ class EstimatedResults(TableResults):
         moments = self._about_mean("A partial correlation")
         controls = () if given is None else listed(self.features, given)
         others = tuple(name for name in self.features if name not in controls)
-        chosen = listed(self.features, others if features is None else features)
-        columns = positions(self.features, (*chosen, *controls))
-        places = None if given is None else range(len(chosen), len(columns))
-        return chosen, correlations.partial_correlation(moments.of(columns), places)
+        names = listed(self.features, others if features is None else features)
+        columns = positions(self.features, (*names, *controls))
+        places = None if given is None else range(len(names), len(columns))
+        return names, correlations.partial_correlation(moments.of(columns), places)
 
     @property
     def uninformative(self) -> Any:

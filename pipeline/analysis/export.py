@@ -235,8 +235,8 @@ def _fields(release: OpenRelease, name: str) -> list[Any]:
     """Columns of the table of a result."""
     import pyarrow as pa
 
-    named = [(axis, labelled.axis_names(release, axis, length)) for axis, length in _axes(release, name)]
-    fields = [pa.field(axis, pa.int64() if names is None else pa.string()) for axis, names in named]
+    axes = [(axis, labelled.axis_names(release, axis, length)) for axis, length in _axes(release, name)]
+    fields = [pa.field(axis, pa.int64() if names is None else pa.string()) for axis, names in axes]
     fields.append(pa.field("value", pa.from_numpy_dtype(release.arrays[name].dtype)))
     if f"{name}{DEVIATION}" in release.arrays:
         fields.append(pa.field("standard_deviation", pa.float64()))

@@ -341,14 +341,14 @@ def regression_of(
     target, features, ridge = asked
     [place] = positions(held, (target,))
     others = [name for name in held if name != target]
-    chosen = others if features is None else [features] if isinstance(features, str) else list(features)
-    columns = positions(held, chosen)
+    names = others if features is None else [features] if isinstance(features, str) else list(features)
+    columns = positions(held, names)
     if place in columns:
         raise ConfigError(f'"{target[:60]}" is target and feature', "It explains nothing of itself", "Leave it out")
     if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not 0.0 <= ridge < np.inf:
         raise ConfigError("ridge is out of range", "It is a number that is not negative", "Give for instance 0")
     fit = linear_fit(moments.of([place, *columns]), 0, list(range(1, len(columns) + 1)), float(ridge))
-    return Regression(release, target, tuple(chosen), float(ridge), fit)
+    return Regression(release, target, tuple(names), float(ridge), fit)
 
 
 def rows_of(rows: Any, features: tuple[str, ...]) -> Array:

@@ -27,13 +27,13 @@ def axis_names(release: Shown, axis: str, length: int) -> list[str] | None:
     length
         Number of entries along it.
     """
-    own = release.arrays.get(axis.rstrip("_"))
+    labels = release.arrays.get(axis.rstrip("_"))
     texts = (
         array
         for name, array in release.arrays.items()
         if tuple(release.dimensions.get(name, ())) == (axis,) and np.dtype(array.dtype).kind in "OTU"
     )
-    array = own if own is not None and np.dtype(own.dtype).kind in "OTU" else next(texts, None)
+    array = labels if labels is not None and np.dtype(labels.dtype).kind in "OTU" else next(texts, None)
     if array is None or tuple(array.shape) != (length,):
         return names_of_sides(release.arrays, axis, length)
     return [str(name) for name in np.asarray(array[...])]

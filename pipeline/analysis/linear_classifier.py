@@ -108,19 +108,19 @@ def classifier_of(
     """
     targets = _names(target)
     labels = positions(held, targets)
-    chosen = _others(held, targets) if features is None else _names(features)
-    columns = positions(held, chosen)
+    names = _others(held, targets) if features is None else _names(features)
+    columns = positions(held, names)
     _check_labels(release, targets)
-    shared = [name for name in chosen if name in targets]
-    if shared:
-        raise ConfigError(f'"{shared[0][:60]}" is a class and a feature', "It tells nothing of itself", "Leave it out")
+    overlap = [name for name in names if name in targets]
+    if overlap:
+        raise ConfigError(f'"{overlap[0][:60]}" is a class and a feature', "It tells nothing of itself", "Leave it out")
     if rule not in set(ClassRule):
         raise ConfigError("rule is unknown", f"It is one of {', '.join(ClassRule)}", "Choose one of them")
     if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not LEAST_RIDGE <= ridge <= MOST_RIDGE:
         raise ConfigError("ridge is out of range", f"It is a number from 0 to {MOST_RIDGE:g}", "Give for instance 1")
     scores = class_scores(moments, labels, columns, ClassRule(rule), float(ridge))
     classes = tuple(targets) if len(targets) > 1 else (f"not {targets[0]}", targets[0])
-    return LinearClassifier(release, classes, tuple(chosen), rule, float(ridge), scores)
+    return LinearClassifier(release, classes, tuple(names), rule, float(ridge), scores)
 
 
 def _others(held: tuple[str, ...], targets: list[str]) -> list[str]:

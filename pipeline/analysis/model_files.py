@@ -127,8 +127,8 @@ def _activated(graph: _Graph, at: str, activation: Activation) -> str:
         case Activation.RELU:
             return graph.node("Max", at, graph.constant(0.0))
     # x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
-    cubed = graph.node("Mul", graph.node("Mul", at, at), at)
-    inner = graph.node("Add", at, graph.node("Mul", cubed, graph.constant(0.044715)))
+    cube = graph.node("Mul", graph.node("Mul", at, at), at)
+    inner = graph.node("Add", at, graph.node("Mul", cube, graph.constant(0.044715)))
     share = graph.node("Tanh", graph.node("Mul", inner, graph.constant(0.7978845608028654)))
     half = graph.node("Mul", at, graph.constant(0.5))
     return graph.node("Mul", half, graph.node("Add", share, graph.constant(1.0)))
@@ -137,8 +137,8 @@ def _activated(graph: _Graph, at: str, activation: Activation) -> str:
 def _ended(graph: _Graph, at: str, output: Output, label: tuple[float, float]) -> list[bytes]:
     if output is Output.SQUARED:
         low, high = label
-        scaled = graph.node("Mul", at, graph.constant((high - low) / 2.0))
-        graph.node("Add", scaled, graph.constant((low + high) / 2.0), output="predicted")
+        product = graph.node("Mul", at, graph.constant((high - low) / 2.0))
+        graph.node("Add", product, graph.constant((low + high) / 2.0), output="predicted")
         return [_field(12, _value("predicted", _DOUBLE, [None, 1]))]
     columns = _attribute("axis", 1)
     if output is Output.LOGISTIC:

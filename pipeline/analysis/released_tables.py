@@ -86,15 +86,15 @@ class TableResults(Results):
         weights: dict[Axes, Array] = {}
         for table, values in coefficients.items():
             axes = tuple(names.index(name) for name in table if name in names)
-            own = np.asarray(values, dtype=np.float64)
-            if axes not in tables.tables or len(axes) != len(table) or own.shape != tables.shape(axes):
+            cells = np.asarray(values, dtype=np.float64)
+            if axes not in tables.tables or len(axes) != len(table) or cells.shape != tables.shape(axes):
                 raise ConfigError(
-                    f"The release has no table over {str(table)[:80]} of shape {own.shape}",
+                    f"The release has no table over {str(table)[:80]} of shape {cells.shape}",
                     "Coefficients are given by the names of a table's axes, for each of its cells",
                     f"Choose {_tables_like(names, tables.tables, table)}",
                 )
-            weights[axes] = own
-        value = sum(float(np.sum(own * self._table(tables, axes))) for axes, own in weights.items())
+            weights[axes] = cells
+        value = sum(float(np.sum(cells * self._table(tables, axes))) for axes, cells in weights.items())
         return LinearAnswer(value, self._deviation(tables, weights))
 
     def range_count(self, ranges: Mapping[str, tuple[float, float]]) -> LinearAnswer:
@@ -162,10 +162,10 @@ class TableResults(Results):
         noise, queries = self._numbers("residual_standard_deviation"), self._queries(tables)
         measurements = []
         for axes, size in zip(tables.sets, noise.tolist(), strict=True):
-            values, own = residuals[axes], {axis: queries[axis] for axis in axes if axis in queries}
-            for axis, query in own.items():
+            values, own_queries = residuals[axes], {axis: queries[axis] for axis in axes if axis in queries}
+            for axis, query in own_queries.items():
                 values = along_axis(query, values, axes.index(axis))
-            by_name = {names[axis]: query for axis, query in own.items()}
+            by_name = {names[axis]: query for axis, query in own_queries.items()}
             measurements.append(TableMeasurement(tuple(names[axis] for axis in axes), values, size, True, by_name))
         return measurements
 

@@ -65,7 +65,7 @@ class TrainedModel:
                 "A model comes from [query.training]",
                 'Release query.kind = "gradients" with [query.training]',
             )
-        declared, shape = query["model"], query["geometry"]
+        declaration, shape = query["model"], query["geometry"]
         bounds = [(each.get("lower"), each.get("upper")) for each in shape["features"]]
         if any(end is None for pair in bounds for end in pair):
             raise ConfigError(
@@ -77,8 +77,8 @@ class TrainedModel:
         origin = np.zeros_like(lower) if shape["origin"] == "zero" else (lower + upper) / 2.0
         layers = [name for name in opened.arrays if name.endswith("_weights")]
         weights = {name.removesuffix("_weights"): np.asarray(opened.arrays[name][...]) for name in layers}
-        model = Model.at(Output(declared["loss"]), Activation(declared.get("activation") or "tanh"), weights)
-        target = declared["target"]
+        model = Model.at(Output(declaration["loss"]), Activation(declaration.get("activation") or "tanh"), weights)
+        target = declaration["target"]
         label = (0.0, target["classes"] - 1.0) if "classes" in target else (target["lower"], target["upper"])
         names = tuple(str(each["name"]) for each in shape["features"])
         lengths, noise = (
@@ -120,10 +120,10 @@ class TrainedModel:
         """
         if self.model.output is Output.SQUARED:
             raise ConfigError("The model predicts a number", "Probabilities are those of classes", "Use predict")
-        reached = self._reached(records)
+        logits = self._reached(records)
         if self.model.output is Output.SOFTMAX:
-            return softmax(reached)
-        share = sigmoid(reached[:, 0])
+            return softmax(logits)
+        share = sigmoid(logits[:, 0])
         return np.column_stack([1.0 - share, share])
 
     def _reached(self, records: Any) -> Array:
