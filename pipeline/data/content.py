@@ -86,9 +86,9 @@ def content_digest(arrays: Mapping[str, Labelled], attributes: Mapping[str, Any]
 
 def release_digest(arrays: Mapping[str, str], attributes: Mapping[str, Any]) -> str:
     """Return the digest of a release from those of its arrays, by name; raises as :func:`content_digest`."""
-    covered = canonical_json({name: value for name, value in attributes.items() if name not in UNCOVERED})
+    content = canonical_json({name: value for name, value in attributes.items() if name not in UNCOVERED})
     root = tree_root([bytes.fromhex(arrays[name]) for name in sorted(arrays)])
-    return _hashed(b"\x03", covered, len(arrays).to_bytes(8, "little"), root).hex()
+    return _hashed(b"\x03", content, len(arrays).to_bytes(8, "little"), root).hex()
 
 
 def array_digest(name: str, array: Labelled) -> str:

@@ -139,9 +139,9 @@ def _pieces_of_chunks(array: Any, number: int, step: int, room: RowMemory) -> It
     dtype, (height, width), columns = np.dtype(array.dtype), array.chunks, array.shape[1]
     remaining, across = array.shape[0] - number * height, range(-(-columns // width))
     names = [folder(array) / array.metadata.encode_chunk_key((number, each)) for each in across]
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         try:
-            files = [opened.enter_context(_opened(array, name)) for name in names]
+            files = [stack.enter_context(_opened(array, name)) for name in names]
             checksums = [0] * len(files)
             for start in range(0, height, step):
                 rows, there = min(step, height - start), max(0, min(step, height - start, remaining - start))
@@ -230,8 +230,8 @@ def _chunk(array: Any, position: tuple[int, ...], packed: bool) -> NDArray[Any] 
     """A whole chunk; None where it is missing or damaged."""
     try:
         key, store = array.metadata.encode_chunk_key(position), array.store_path.store
-        checked = getattr(store, "content_of", None)  # of a release
-        content = (folder(array) / key).read_bytes() if checked is None else checked(f"{array.store_path.path}/{key}")
+        reader = getattr(store, "content_of", None)  # of a release
+        content = (folder(array) / key).read_bytes() if reader is None else reader(f"{array.store_path.path}/{key}")
         values, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
         if checksum != google_crc32c.value(values).to_bytes(_CHECKSUM_BYTES, "little"):
             return None
@@ -279,8 +279,8 @@ def _as_in_memory(array: zarr.Array[Any], wanted: tuple[str, ...]) -> bool:
 
 def _opened(array: Any, name: Path) -> FileIO:
     """A file of an array; of a release only a regular one."""
-    opened = getattr(array.store_path.store, "opened", None)
-    file: FileIO = (opened or partial(open, mode="rb", buffering=0))(name)
+    opener = getattr(array.store_path.store, "opened", None)
+    file: FileIO = (opener or partial(open, mode="rb", buffering=0))(name)
     return file
 
 

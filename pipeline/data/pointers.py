@@ -241,8 +241,8 @@ def require_own_place(location: Location, attributes: Mapping[str, Any], release
         Id under which it was looked up; None where it was not looked up by one.
     """
     own, name = str(attributes.get("release_id")), name_of(location)
-    dated = RELEASE_FOLDER.fullmatch(name) or POINTER.fullmatch(name)
-    if dated and not own.endswith(f"/{name[:10]}"):
+    match = RELEASE_FOLDER.fullmatch(name) or POINTER.fullmatch(name)
+    if match and not own.endswith(f"/{name[:10]}"):
         raise _out_of_place(location, own)
     if release_id is not None and own != release_id:
         raise _out_of_place(location, own)

@@ -104,9 +104,9 @@ def opened_release(location: Location) -> tuple[Members, dict[str, Any]]:
         store: ReleaseFiles | SentRelease = ReleaseFiles(location, forms)
     else:
         place = objects.client(location)
-        sent = guard(lambda: objects.Objects(place, ""), lambda error: objects.unreachable(NAME, error))
-        files = sent.sizes
-        attributes, forms = _described(files, lambda name: sent.read(name, 0, MOST_METADATA))
+        store_objects = guard(lambda: objects.Objects(place, ""), lambda error: objects.unreachable(NAME, error))
+        files = store_objects.sizes
+        attributes, forms = _described(files, lambda name: store_objects.read(name, 0, MOST_METADATA))
         store = SentRelease(ObjectStore(place, read_only=True))
         store.forms = forms
     members = {name: zarr.open_array(store, path=name, mode="r", zarr_format=3) for name in sorted(forms)}

@@ -122,15 +122,15 @@ def chunk_forms(files: Mapping[str, int], read: Callable[[str], bytes]) -> dict[
             chunks[name].append(rest)
         elif file != METADATA and rest != METADATA:
             raise NoLayout("it holds a file that is of none of its arrays")
-    forms, decoded = {}, 0
+    forms, decoded_bytes = {}, 0
     for name in arrays:
         if "/" in name or name.startswith(".") or any(map(is_hidden, name)):
             raise NoLayout("an array has no name that could be one")
         forms[name], count = _form(_said(f"{name}/{METADATA}", files, read), chunks[name])
-        decoded += forms[name].size * count
+        decoded_bytes += forms[name].size * count
         for chunk in chunks[name]:
             forms[name].check_size(files[f"{name}/{chunk}"])
-    if decoded > _ROOM + _RATIO * sum(files.values()):
+    if decoded_bytes > _ROOM + _RATIO * sum(files.values()):
         raise NoLayout("its arrays would be far larger than what is stored of them")
     return forms
 

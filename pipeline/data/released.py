@@ -87,8 +87,8 @@ def read_release(path: Location) -> ReleaseInMemory:
     target, pointer = followed(path)
     members, attributes = _open(target)
     arrays = _values(members, target)
-    labelled = {name: Labelled.of(members[name], values) for name, values in arrays.items()}
-    _check(partial(content_digest, labelled), attributes, target)
+    content = {name: Labelled.of(members[name], values) for name, values in arrays.items()}
+    _check(partial(content_digest, content), attributes, target)
     _require_named(path, target, pointer, attributes)
     arrays |= {name: array[...] for name, array in derived(arrays, attributes).items()}
     return ReleaseInMemory(target, arrays, _dimensions(members, attributes), attributes)

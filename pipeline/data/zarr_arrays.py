@@ -114,8 +114,8 @@ def write_array(group: zarr.Group, name: str, values: ArrayLike, dimensions: tup
     if len(dimensions) != array.ndim or len(set(dimensions)) != array.ndim:
         raise ValueError(f"array '{name}' has {array.ndim} axes; give each axis a name of its own")
     kind = kind_of(array.dtype)
-    stored = create_array(group, name, array.shape, array.dtype, dimensions)
-    stored[...] = array.astype(object) if kind == TEXT else array
+    target = create_array(group, name, array.shape, array.dtype, dimensions)
+    target[...] = array.astype(object) if kind == TEXT else array
 
 
 def create_array(
@@ -142,8 +142,8 @@ def create_array(
         Whether its values are worth compressing. They are compressed too where much of the last chunks is padding.
     """
     dtype, chunks = np.dtype(dtype), chunks or _chunks(shape)
-    padded = math.prod(-(-length // side) * side for length, side in zip(shape, chunks, strict=True))
-    shrinks = shrinks or padded > _PADDED * math.prod(shape)
+    padded_size = math.prod(-(-length // side) * side for length, side in zip(shape, chunks, strict=True))
+    shrinks = shrinks or padded_size > _PADDED * math.prod(shape)
     return group.create_array(
         name,
         shape=shape,
@@ -225,8 +225,8 @@ def kind_of(dtype: Any) -> str:
 
 
 def _positions(array: zarr.Array[Any]) -> Iterator[tuple[int, ...]]:
-    stored = array.shards or array.chunks
-    return itertools.product(*(range(-(-n // side)) for n, side in zip(array.shape, stored, strict=True)))
+    sides = array.shards or array.chunks
+    return itertools.product(*(range(-(-n // side)) for n, side in zip(array.shape, sides, strict=True)))
 
 
 def _missing_in_shard(
