@@ -67,8 +67,8 @@ class Report:
 
     def answers(self) -> Iterator[tuple[str, str, str]]:
         """Key, title and Markdown of each section that answers a question."""
-        named = (each for each in every(self.sections) if each.key)
-        return ((each.key, each.title, markdown.text_of(each)) for each in named if each.title)
+        sections = (each for each in every(self.sections) if each.key)
+        return ((each.key, each.title, markdown.text_of(each)) for each in sections if each.title)
 
 
 def report_path(release: Location) -> Path:
@@ -93,9 +93,9 @@ def error_lines(release: Path) -> list[tuple[str, str]]:
     """
     file = release.with_suffix(".report.json")
     try:
-        stored = json.loads(file.read_bytes())
-        if stored["folder"] == release.name:  # which has the digest of its content
-            return [(str(what), str(text)) for what, text in stored["in_words"]]
+        content = json.loads(file.read_bytes())
+        if content["folder"] == release.name:  # which has the digest of its content
+            return [(str(what), str(text)) for what, text in content["in_words"]]
     except (OSError, ValueError, TypeError, KeyError):
         pass
     with stating(release):
@@ -149,15 +149,15 @@ def write_report(release: Location, balance: Balance = UNKNOWN, output: Path | N
 def _written(opened: OpenRelease, balance: Balance, output: Path | None) -> Report:
     release_facts, budget = facts.Facts(opened, balance.together), balance.rows
     path = output or report_path(opened.path)
-    data = path.with_suffix(".json" if output else ".report.json")
-    _check_places(path, data)
+    json_path = path.with_suffix(".json" if output else ".report.json")
+    _check_places(path, json_path)
     sections = page.page_sections(release_facts, budget, opened.name, balance.spent)
     content = text_of(machine_readable.content(release_facts, budget, opened.name, sections))
     lines = [*facts.error_lines(release_facts), *facts.spectrum_lines(release_facts)]
     summary = markdown.summary(release_facts, [*lines, *budget], str(opened.path), str(path))
     text, model = markup.document(sections), training_curve.trained(release_facts)
-    report = Report(path, data, sections, lines, summary, model, release_facts.drift)
-    save(data, content)
+    report = Report(path, json_path, sections, lines, summary, model, release_facts.drift)
+    save(json_path, content)
     save(path, text)
     return report
 
@@ -201,11 +201,11 @@ def write_comparison(release: Location, earlier: Location, output: Path | None =
     with stating(opened.path):
         comparison = compare(opened, before)
     path = output or _beside(opened.path).with_name(f"{_stem(opened)}.against-{_stem(before)}.html")
-    data = path.with_suffix(".json")
-    _check_places(path, data)
+    json_path = path.with_suffix(".json")
+    _check_places(path, json_path)
     save(path, markup.document(comparison_page.page_sections(comparison)))
-    save(data, text_of(comparison_page.content(comparison)))
-    return comparison, path, data
+    save(json_path, text_of(comparison_page.content(comparison)))
+    return comparison, path, json_path
 
 
 def _stem(opened: OpenRelease) -> str:

@@ -19,16 +19,16 @@ _SIZES = {
 
 def sentence(error: Error) -> list[tuple[str, str]]:
     """What post-processing does to the error, in one line; nothing where it was not simulated."""
-    simulated = error.get("simulated")
-    if not simulated:
+    simulation = error.get("simulated")
+    if not simulation:
         return []
-    before, after = simulated["raw"]["entry"], simulated["post_processed"]["entry"]
+    before, after = simulation["raw"]["entry"], simulation["post_processed"]["entry"]
     share = f"{after / before:.2f} of the error of an entry" if before else "no error either way"
     return [
         (
             "After post-processing",
             f"{share} is left in {error['post_processed'].replace('_', ' ')} "
-            f"({error['post_processing']}); simulated on {simulated['matrix']}",
+            f"({error['post_processing']}); simulated on {simulation['matrix']}",
         )
     ]
 
@@ -37,8 +37,8 @@ def sizes(error: Error) -> list[dict[str, str]]:
     """Error before and after post-processing: proven bounds beside simulation; empty where there is none."""
     if "post_processing" not in error:
         return []
-    simulated = error.get("simulated", {})
-    noisy, after = simulated.get("raw", {}), simulated.get("post_processed", {})
+    simulation = error.get("simulated", {})
+    noisy, after = simulation.get("raw", {}), simulation.get("post_processed", {})
     # What was bounded beforehand is the noise of the second moment, which a covariance follows from.
     same = error["array"] == error["post_processed"].removesuffix("_psd").removesuffix("_integer")
     bounds = {

@@ -51,14 +51,14 @@ class FoundBudget:
 def look_at_budgets(configs: Iterable[LoadedConfig], today: date) -> tuple[FoundBudget, ...]:
     """Budgets of configs, each once, in the order of their names; nights are counted from ``today`` on."""
     # An address may hold a password: it tells budgets apart here, and is shown nowhere.
-    grouped: dict[tuple[str, str], list[LoadedConfig]] = {}
+    groups: dict[tuple[str, str], list[LoadedConfig]] = {}
     for loaded in configs:
         try:
             address = loaded.ledger_url
         except BlockveilError:
             address = ""
-        grouped.setdefault((loaded.config.release.account, address), []).append(loaded)
-    return tuple(_look(*names, group, today) for names, group in sorted(grouped.items(), key=itemgetter(0)))
+        groups.setdefault((loaded.config.release.account, address), []).append(loaded)
+    return tuple(_look(*names, group, today) for names, group in sorted(groups.items(), key=itemgetter(0)))
 
 
 def _look(account: str, url: str, configs: list[LoadedConfig], today: date) -> FoundBudget:

@@ -146,8 +146,8 @@ def _together(account: Account | None) -> ReportSection:
     title = "What do all releases of its budget promise together?"
     if account is None:
         return ReportSection(title=title, sentences=[_NO_LEDGER])
-    promised = ReportSection(sentences=[cap_sentence(account.together)])
-    return ReportSection(title=title, lines=balance(account.status), within=[promised], source=LEDGER)
+    promise = ReportSection(sentences=[cap_sentence(account.together)])
+    return ReportSection(title=title, lines=balance(account.status), within=[promise], source=LEDGER)
 
 
 def _unit(guarantee: Mapping[str, Any]) -> Rows:

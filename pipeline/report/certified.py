@@ -121,8 +121,8 @@ class Account:
         StoreError
             It was withdrawn.
         """
-        charge, named = self.paid.get(release.release_id), release.attributes["ledger"]
-        if charge is None or charge.entry != (named["sequence"], named["row_hash"]):
+        charge, entry = self.paid.get(release.release_id), release.attributes["ledger"]
+        if charge is None or charge.entry != (entry["sequence"], entry["row_hash"]):
             raise _unlike(release, "the entry that it names is not the one that the ledger has for it")
         if charge.withdrawn is not None:
             raise StoreError(

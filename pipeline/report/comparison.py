@@ -226,18 +226,16 @@ def _by(shape: tuple[int, int]) -> str:
 
 
 def _public(facts: Facts) -> dict[str, Any]:
-    settings = {name: facts.attributes[name] for name in _COMPARED if name in facts.attributes}
+    terms = {name: facts.attributes[name] for name in _COMPARED if name in facts.attributes}
     # Follow from the rest; the comparison of mechanisms is long.
     derived = ("compared", "least_error", "algorithms", "loss")
-    mechanism = {key: value for key, value in settings.get("mechanism", {}).items() if key not in derived}
-    settings["guarantee"] = {k: v for k, v in settings["guarantee"].items() if k not in ("loss", "sentence")}
-    if "contribution" in settings["guarantee"]:  # sentences follow from the rest
-        contribution = settings["guarantee"]["contribution"].items()
-        settings["guarantee"]["contribution"] = {
-            k: v for k, v in contribution if k not in ("sentence", "not_protected")
-        }
-    settings["query"] = learned_shape.asked(facts.attributes)
-    return {**settings, "mechanism": mechanism, "algorithms": facts.attributes["mechanism"].get("algorithms", {})}
+    mechanism = {key: value for key, value in terms.get("mechanism", {}).items() if key not in derived}
+    terms["guarantee"] = {k: v for k, v in terms["guarantee"].items() if k not in ("loss", "sentence")}
+    if "contribution" in terms["guarantee"]:  # sentences follow from the rest
+        contribution = terms["guarantee"]["contribution"].items()
+        terms["guarantee"]["contribution"] = {k: v for k, v in contribution if k not in ("sentence", "not_protected")}
+    terms["query"] = learned_shape.asked(facts.attributes)
+    return {**terms, "mechanism": mechanism, "algorithms": facts.attributes["mechanism"].get("algorithms", {})}
 
 
 def _warnings(a: Facts, b: Facts) -> list[str]:
@@ -295,11 +293,11 @@ class _Pass:
             noise.add(tile, error * weights)
         error = np.hypot(*errors)
         scores = _scores(values[0] - values[1], error)
-        counted = np.isfinite(scores) & (error > 0)
+        mask = np.isfinite(scores) & (error > 0)
         if self._a.symmetric and tile.on_diagonal:
-            scores, counted = np.triu(scores), np.triu(counted)
-        self.noisy += int(np.count_nonzero(counted))
-        self.squares += float(np.sum(scores[counted] ** 2))
+            scores, mask = np.triu(scores), np.triu(mask)
+        self.noisy += int(np.count_nonzero(mask))
+        self.squares += float(np.sum(scores[mask] ** 2))
         beyond = np.abs(scores) > self._pair.band
         i, j = np.nonzero(beyond)
         places = tile.rows[0] + i, tile.columns[0] + j

@@ -40,8 +40,8 @@ def sentence(found: Comparison) -> str:
     within = f"No {one} differs by more than the noise of the two releases explains"
     if not others:
         return f"{within}, and no other number does: {alone}."
-    named = " and ".join(name.replace("_", " ") for name in others)
-    return f"{within}, but {named} does ({alone}): what was measured has changed, be it the data or the config."
+    names = " and ".join(name.replace("_", " ") for name in others)
+    return f"{within}, but {names} does ({alone}): what was measured has changed, be it the data or the config."
 
 
 def lines(found: Comparison) -> Rows:
@@ -57,9 +57,9 @@ def lines(found: Comparison) -> Rows:
         if turn.dimension
         else "no direction stands out from the noise in both releases, or all do: nothing to compare"
     )
-    expected = "about 1" if spread is None else f"1, give or take {spread:.2g},"
+    expectation = "about 1" if spread is None else f"1, give or take {spread:.2g},"
     if found.one_charge:
-        expected = "1 at most, since nights of one charge share noise,"
+        expectation = "1 at most, since nights of one charge share noise,"
     one = found.release.presenter.entry
     of = f"{one}s" if one else f"Entries of the {found.release.label}"
     return [
@@ -68,7 +68,7 @@ def lines(found: Comparison) -> Rows:
         ("Simultaneous band", f"{found.band:.3g} standard errors at least, for {found.held:,} numbers at once"),
         (
             "Mean squared difference",
-            f"{found.mean_square:.4g} in units of the noise of both; {expected} if nothing has changed",
+            f"{found.mean_square:.4g} in units of the noise of both; {expectation} if nothing has changed",
         ),
         *([] if one else [("Leading subspace", angle)]),
     ]

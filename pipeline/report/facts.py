@@ -277,9 +277,9 @@ def _whole(error: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 def estimates(facts: Facts) -> list[dict[str, str | float]]:
     """Estimates and their noise, at most :data:`LONGEST_TABLE` rows: one a feature, or one a column of the matrix."""
-    own = facts.presenter.estimates(facts, LONGEST_TABLE)
-    if own is not None:
-        return own
+    rows = facts.presenter.estimates(facts, LONGEST_TABLE)
+    if rows is not None:
+        return rows
     return _by_feature(facts) if facts.matrix.symmetric else _by_column(facts)
 
 

@@ -128,18 +128,18 @@ def _held(matrix: ReleasedMatrix, mean: float, widest: float, frobenius: float, 
 
 def _of_covariance(matrix: ReleasedMatrix, alone: NoiseAlone, ratio: RatioErrors, units: Array) -> float:
     variance = alone.own_noise**2
-    own = np.sqrt(np.maximum(variance - _diagonal_shared(ratio, matrix.diagonal("kind")), 0.0)) / units**2
+    deviation = np.sqrt(np.maximum(variance - _diagonal_shared(ratio, matrix.diagonal("kind")), 0.0)) / units**2
     sums, means = ratio.sums / units, ratio.shift / units
-    positive = own > 0.0
+    positive = deviation > 0.0
     if not positive.all():
         return math.inf
     # Where the diagonal has less noise than isometric noise, the latter holds it (Jensen).
-    own = own * max(1.0, _off_diagonal(matrix, alone, ratio))
-    count = ratio.count or float(np.max(2.0 * sums**2 / own))
-    wide = max(1.0, float(np.max(sums * math.sqrt(2.0) / np.sqrt(own * count))))
+    deviation = deviation * max(1.0, _off_diagonal(matrix, alone, ratio))
+    count = ratio.count or float(np.max(2.0 * sums**2 / deviation))
+    wide = max(1.0, float(np.max(sums * math.sqrt(2.0) / np.sqrt(deviation * count))))
     longest = _longest_mean(np.linalg.norm(means), sums, ratio.count, laplace_rate(matrix.attributes["mechanism"]))
     # |D|^2 and |D|_F^2 of D = (diagonal, mean): a diagonal and one more row.
-    widest, total = float(own.max()) + count * longest**2, float(own.sum()) + count * longest**2
+    widest, total = float(deviation.max()) + count * longest**2, float(deviation.sum()) + count * longest**2
     mean = math.sqrt(2.0 * widest * total) + _uneven(widest)
     return _held(matrix, wide * mean, wide * widest, math.inf, _OUTSIDE - _OF_MEANS)
 
@@ -172,11 +172,11 @@ def _off_diagonal(matrix: ReleasedMatrix, alone: NoiseAlone, ratio: RatioErrors)
     first = type(ratio)(ratio.shift[: few[1]], ratio.sums[: few[1]], ratio.count, ratio.band)
     value = matrix.value(few, few)
     noise = alone.noise(EntriesTile(few, few, False), value, matrix.deviation(few, few))
-    own = np.sqrt(np.maximum(noise**2 - first.shared(value), 0.0))
-    size = np.sqrt(np.diagonal(own))
-    np.fill_diagonal(own, 0.0)
+    deviation = np.sqrt(np.maximum(noise**2 - first.shared(value), 0.0))
+    size = np.sqrt(np.diagonal(deviation))
+    np.fill_diagonal(deviation, 0.0)
     # Steps of the noise are rounded up by at most a part in 65,000.
-    return math.sqrt(2.0) * float(np.max(own / np.outer(size, size))) * (1.0 + 1e-4)
+    return math.sqrt(2.0) * float(np.max(deviation / np.outer(size, size))) * (1.0 + 1e-4)
 
 
 def _stated(matrix: ReleasedMatrix, alone: NoiseAlone, units: tuple[Array, Array], shape: NoiseShape) -> float:

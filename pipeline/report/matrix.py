@@ -123,13 +123,13 @@ class ReleasedMatrix:
         step = bottom - top if tile.on_diagonal else max(1, _BAND // max(value.shape[1], 1))
         for start in range(top, bottom, step):
             rows = start, min(start + step, bottom)
-            own = slice(rows[0] - top, rows[1] - top)
+            inside = slice(rows[0] - top, rows[1] - top)
             if derived is not None:
-                deviation = derived.beside(value[own], rows, tile.columns)
+                deviation = derived.beside(value[inside], rows, tile.columns)
             else:
                 assert stored is not None  # noqa: S101 - for the type checker
-                deviation = stored[own]
-            yield EntriesTile(rows, tile.columns, tile.mirrored), value[own], deviation
+                deviation = stored[inside]
+            yield EntriesTile(rows, tile.columns, tile.mirrored), value[inside], deviation
 
     def signal(self, rows: Span, columns: Span) -> Array:
         """Released entries less what is released without records: the public origin of records, else zero."""
@@ -157,11 +157,11 @@ class ReleasedMatrix:
         """Name of a row (axis 0) or column (axis 1); its number from 1 where the release has none."""
         along = self._names[axis]
         places = np.unravel_index(position, [length for length, _ in along]) if along else ()
-        named = [
+        labels = [
             str(int(place) + 1) if names is None else names[int(place)]
             for place, (_, names) in zip(places, along, strict=True)
         ]
-        return ", ".join(named) if named else str(position + 1)
+        return ", ".join(labels) if labels else str(position + 1)
 
     def names(self, axis: int, most: int) -> list[str]:
         """The first names along an axis."""

@@ -160,10 +160,10 @@ def _maps(origins: Sequence[Mapping[str, Any]]) -> list[str]:
                 f" The network was trained on {as_markdown(each['trained_on'])}; its file has the SHA-256 "
                 f"{as_markdown(each['sha256'])}."
             )
-        kind, learnt = _MAPS.get(each["kind"], as_markdown(each["kind"])), _LEARNT.get(each["fitted_on"])
+        kind, source = _MAPS.get(each["kind"], as_markdown(each["kind"])), _LEARNT.get(each["fitted_on"])
         lines.append(
             f"- {as_markdown(each['first'])}{further}: {kind}, chosen by {as_markdown(each['author'])}"
-            f"{'' if learnt is None else f' from {learnt}'}.{network}"
+            f"{'' if source is None else f' from {source}'}.{network}"
         )
     return [*lines, "- The records are given to the model after the same maps.", ""]
 

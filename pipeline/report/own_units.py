@@ -44,12 +44,12 @@ def _rounded(value: float, places: int) -> str:
 
 def ranges(facts: Facts) -> list[tuple[float, float]] | None:
     """Declared range of each row that is a feature; None where no box was declared."""
-    declared = learned_shape.asked(facts.attributes).get("geometry", {})
+    geometry = learned_shape.asked(facts.attributes).get("geometry", {})
     by_row = facts.matrix.symmetric or facts.presenter.by_row
-    if not by_row or not isinstance(declared, dict):
+    if not by_row or not isinstance(geometry, dict):
         return None
     ranges: list[tuple[float, float]] = []
-    for each in declared.get("features") or ():
+    for each in geometry.get("features") or ():
         if not isinstance(each, dict) or not {"lower", "upper"} <= each.keys():
             return None
         ranges += [(float(each["lower"]), float(each["upper"]))] * int(each.get("count") or 1)

@@ -41,19 +41,19 @@ def page_sections(facts: Facts, budget: Rows, folder: str, spent: Picture | None
         source=f"title, logical_date, release_id, {facts.kind}",
         decided_by=PLAN,
     )
-    own = [
+    sections = [
         heading,
         *reader_sections(facts, budget, spent, sources),
         *specialist_sections(facts, folder, sources),
     ]
-    return [*own, _sources(own)]
+    return [*sections, _sources(sections)]
 
 
 def _sources(sections: Sequence[ReportSection]) -> ReportSection:
     """Where each number comes from, and those of what is put in when a ledger is asked."""
-    heading, *named = [each for each in every(sections) if each.decided_by and not each.changes]
+    heading, *others = [each for each in every(sections) if each.decided_by and not each.changes]
     rows = [("Title", heading.decided_by, heading.source)]
-    rows += [(each.title, each.decided_by, each.source) for each in named]
+    rows += [(each.title, each.decided_by, each.source) for each in others]
     rows += [(part, BOOKED, LEDGER) for part in ("All releases together", "What is left of the budget?")]
     table = [{"part": part, "what decides it": what, "source": source} for part, what, source in rows]
     return ReportSection(title="Where each number comes from", sentences=[_SOURCES], table=table, folded=True)

@@ -35,8 +35,8 @@ MOST_LABELS = 40
 
 def heat_map(facts: Facts) -> Picture:
     """Released matrix; what noise could explain is greyed out. What its kind draws in place of it, where it does."""
-    own = _own_picture(facts)
-    return facts.once("heat map", lambda: _matrix(facts)) if own is None else own[0]
+    own_picture = _own_picture(facts)
+    return facts.once("heat map", lambda: _matrix(facts)) if own_picture is None else own_picture[0]
 
 
 def _own_picture(facts: Facts) -> tuple[Picture, str] | None:
@@ -72,9 +72,9 @@ NUMBERED = 6
 
 def heat_map_caption(facts: Facts) -> str:
     """How the heat map is read."""
-    own = _own_picture(facts)
-    if own is not None:
-        return own[1]
+    own_picture = _own_picture(facts)
+    if own_picture is not None:
+        return own_picture[1]
     grey = "Grey is what is no further from zero than noise alone goes, or what has no ratio to the diagonal."
     if not facts.matrix.symmetric:
         return f"{grey} In brackets: numbers of such cells." if _is_numbered(facts) else grey
@@ -200,13 +200,13 @@ class _Map:
         for axis, length in ((1, self.cells.values.shape[1]), (0, self.cells.values.shape[0])):
             whole = self.matrix.shape[axis]
             place = axes.set_xticks if axis else axes.set_yticks
-            turned = {"rotation": 90} if axis else {}
+            rotation = {"rotation": 90} if axis else {}
             if length == whole <= MOST_LABELS:
-                place(range(length), [short_name(name) for name in self.matrix.names(axis, MOST_LABELS)], **turned)
+                place(range(length), [short_name(name) for name in self.matrix.names(axis, MOST_LABELS)], **rotation)
                 continue
             ticks = np.unique(np.linspace(0, length - 1, 6).round().astype(int))
             names = [short_name(self.matrix.name(axis, int(tick * whole // length))) for tick in ticks]
-            place(ticks, names, **turned)
+            place(ticks, names, **rotation)
 
 
 def _ink_on(colour: Sequence[float]) -> str:
@@ -306,12 +306,12 @@ def burn_down(points: list[tuple[str, float]], text: str) -> Picture:
         with drawn_by(STYLE):
             figure = blank_figure(6.6, 3.0)
             axes = figure.add_subplot()
-            spent = 100.0 * np.array([0.0, *(share for _, share in points)])
-            axes.step(np.arange(spent.size), spent, where="post", color=theme.signal, lw=1.6)
-            axes.scatter(np.arange(spent.size), spent, s=16, color=theme.signal, label="spent", zorder=3)
+            shares = 100.0 * np.array([0.0, *(share for _, share in points)])
+            axes.step(np.arange(shares.size), shares, where="post", color=theme.signal, lw=1.6)
+            axes.scatter(np.arange(shares.size), shares, s=16, color=theme.signal, label="spent", zorder=3)
             axes.axhline(100.0, color=theme.noise, lw=1.4, ls="--", label="budget")
             _name_nights(axes, [name for name, _ in points])
-            axes.set_ylim(0.0, 1.12 * max(100.0, float(spent.max())))
+            axes.set_ylim(0.0, 1.12 * max(100.0, float(shares.max())))
             axes.set_ylabel("spent, %", color=theme.ink)
             axes.set_title("Budget spent, all releases together", color=theme.ink, fontsize=9.5)
             axes.legend(frameon=False, labelcolor=theme.ink, loc="lower right")

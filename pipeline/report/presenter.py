@@ -121,9 +121,9 @@ def presenter_of(attributes: Mapping[str, Any]) -> Presenter:
     """Presenter of a release by its attributes."""
     query = attributes.get("query")
     kind = query.get("kind") if isinstance(query, dict) else None
-    own: tuple[Presenter, ...] = kind_of(kind if isinstance(kind, str) else "").part("presenter", ())
+    presenters: tuple[Presenter, ...] = kind_of(kind if isinstance(kind, str) else "").part("presenter", ())
     # A published file may name one kind and the matrix of another.
-    return next((each for each in own if each.matrix == attributes.get("matrix")), OF_ANY_MATRIX)
+    return next((each for each in presenters if each.matrix == attributes.get("matrix")), OF_ANY_MATRIX)
 
 
 OF_ANY_MATRIX = Presenter()

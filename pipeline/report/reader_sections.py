@@ -131,13 +131,13 @@ def budget_sections(budget: Rows, spent: Picture | None = None) -> tuple[ReportS
 
 
 def _promise(facts: Facts, together: ReportSection) -> ReportSection:
-    exact, *promised = words.promises(facts)
+    exact, *promises = words.promises(facts)
     large, alone = words.too_large(facts), facts.together is None
     return ReportSection(
         title="What is promised?",
         key="what-is-promised",
         within=[
-            ReportSection(sentences=promised, look="promise", within=[together] if alone else []),
+            ReportSection(sentences=promises, look="promise", within=[together] if alone else []),
             *([] if large is None else [ReportSection(sentences=[large], look="warning")]),
             ReportSection(sentences=[f"In the terms of differential privacy: {exact}"], look="exact"),
         ],

@@ -79,9 +79,9 @@ class DisclosedDeployment:
         plan, ledger, release = plan_near(loaded, today), Ledger(loaded.ledger_url), loaded.config.release
         if not ledger.exists() or release.account not in ledger.datasets():
             return cls(plan, None, (), {})
-        sealed = _sealed(ledger.history(release.account), f"{release.dataset}/{release.name}")
-        days = sorted(date.fromisoformat(entry.time[:10]) for entry in sealed.values())
-        return cls(plan, ledger.budget(release.account), tuple(days), _newest(loaded, sealed))
+        entries = _sealed(ledger.history(release.account), f"{release.dataset}/{release.name}")
+        days = sorted(date.fromisoformat(entry.time[:10]) for entry in entries.values())
+        return cls(plan, ledger.budget(release.account), tuple(days), _newest(loaded, entries))
 
 
 def _sealed(history: list[Entry], owner: str) -> dict[str, Entry]:
@@ -217,14 +217,14 @@ def _model(found: DisclosedDeployment, disclosure: Disclosure) -> Tree:
     many = len(found.published) > 1 or found.plan.series is not None
     changes = disclosure.records_change
     periods = () if found.budget is None else found.budget.periods
-    capped = "".join(f" A cap of epsilon {each.cap.epsilon:g} holds {each.period.words}." for each in periods)
+    caps = "".join(f" A cap of epsilon {each.cap.epsilon:g} holds {each.period.words}." for each in periods)
     return {
         "model_name": "Central",
         "model_name_details": "The curator holds the records and releases noisy results of them.",
         "actors": disclosure.actors,
         "release_type": "Many releases" if many else "One release",
         "release_type_details": (
-            f"Releases that were published and stand: {len(found.published)}. The budget is never reset.{capped} "
+            f"Releases that were published and stand: {len(found.published)}. The budget is never reset.{caps} "
             f"{disclosure.future_use or ''}"
         ).strip(),
         "data_source_type": None if changes is None else "Dynamic" if changes else "Static",
@@ -255,11 +255,11 @@ def _accounting(found: DisclosedDeployment) -> Tree:
 def _implementation(found: DisclosedDeployment, disclosure: Disclosure) -> Tree:
     name = str(found.plan.public["calibration"]["mechanism"])
     entry = catalogue.find(name)
-    proven = "" if entry is None else f" ({entry.status}; {entry.source})"
+    status = "" if entry is None else f" ({entry.status}; {entry.source})"
     return {
         "preprocessing_and_hyperparameter_tuning": disclosure.exploration,
         "mechanisms": (
-            f"Mechanism {name}{proven}, by Blockveil {version('blockveil')}. Records are clipped and rounded to whole "
+            f"Mechanism {name}{status}, by Blockveil {version('blockveil')}. Records are clipped and rounded to whole "
             "numbers and added up exactly. Additive noise is sampled on a grid from tables of whole numbers, so that "
             "attacks on floating-point samplers do not apply. Readers see no timing: releases are made in batches. "
             f"Security of the records: {disclosure.security or 'not stated'}"

@@ -97,8 +97,8 @@ class _Writer:
         indices = [index for index, each in enumerate(nights) if not each.withdrawn][-2:]
         if len(indices) > 1 and all(pages[index].page for index in indices):
             before, newest = indices
-            last, changed = self._change(draft, f"{folder}{name}", nights[before], nights[newest])
-            pages[newest] = replace(pages[newest], against=last, changed=changed)
+            last, sentence = self._change(draft, f"{folder}{name}", nights[before], nights[newest])
+            pages[newest] = replace(pages[newest], against=last, changed=sentence)
         return pages
 
     def _night(self, draft: SiteDraft, folder: str, night: FoundNight) -> ShownNight:

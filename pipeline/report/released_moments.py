@@ -130,9 +130,9 @@ def _about_the_origin(matrix: Array, deviation: Array, origin: Array, shared: in
     """Without a constant coordinate."""
     if not shared:
         return NoisyMoments(matrix, deviation**2, False, origin)
-    variance, own = deviation**2, np.diagonal(deviation)
-    np.fill_diagonal(variance, own**2 / (1.0 + shared))
-    return NoisyMoments(matrix, variance, False, origin, own * math.sqrt(shared / (1.0 + shared)))
+    variance, diagonal = deviation**2, np.diagonal(deviation)
+    np.fill_diagonal(variance, diagonal**2 / (1.0 + shared))
+    return NoisyMoments(matrix, variance, False, origin, diagonal * math.sqrt(shared / (1.0 + shared)))
 
 
 def _divisor(release: Shown) -> float:

@@ -118,10 +118,10 @@ def nights_of(root: Path) -> dict[str, list[FoundNight]]:
     nights: dict[str, list[FoundNight]] = {}
     for release_id, path in sorted(pointers(root)):
         try:
-            digest, withdrawn = str(read_json(path).get("output_digest")), withdrawal_of(path)
+            digest, withdrawal = str(read_json(path).get("output_digest")), withdrawal_of(path)
         except StoreError:
-            digest, withdrawn = "", None
-        summary = "" if withdrawn is None else f"Withdrawn on {withdrawn.day}: {withdrawn.reason}"
+            digest, withdrawal = "", None
+        summary = "" if withdrawal is None else f"Withdrawn on {withdrawal.day}: {withdrawal.reason}"
         digest = digest if _DIGEST.fullmatch(digest) else ""
         nights.setdefault(release_id.rpartition("/")[0], []).append(FoundNight(release_id, path, digest, summary))
     return nights

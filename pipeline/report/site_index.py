@@ -78,9 +78,9 @@ def page_sections(
     outlooks = {release: words for budget in budgets for release, words in budget.ahead}
     total = sum(len(shelf.nights) for shelf in shelves)
     under = f"{total:,} release{'' if total == 1 else 's'}; budgets and nights left as of {today}"
-    lost = f"These configs cannot be used, so that their budgets are not shown: {', '.join(unusable)}."
-    withdrawn = [f"{night.release_id}: {night.summary}" for each in shelves for night in each.nights if night.withdrawn]
-    warnings = [([lost] if unusable else [], "the names of these configs"), (withdrawn, "the pointers of the releases")]
+    text = f"These configs cannot be used, so that their budgets are not shown: {', '.join(unusable)}."
+    notices = [f"{night.release_id}: {night.summary}" for each in shelves for night in each.nights if night.withdrawn]
+    warnings = [([text] if unusable else [], "the names of these configs"), (notices, "the pointers of the releases")]
     nights = [_nights(each) for each in shelves]
     latest = [_latest(shelf, outlooks.get(shelf.name, "not known")) for shelf in shelves]
     return [

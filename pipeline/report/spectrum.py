@@ -55,12 +55,8 @@ def spectrum(matrix: ReleasedMatrix, row_units: Array, column_units: Array, nois
     scaled = _Scaled(matrix, row_units, column_units)
     if min(matrix.shape) > WHOLE:
         floor = noise_level if matrix.symmetric else noise_level**2
-        eigenvalues = leading_eigenvalues(scaled.multiply_symmetric, scaled.order, LEADING, floor=floor)
-        values, errors = (
-            (eigenvalues.values, eigenvalues.errors)
-            if matrix.symmetric
-            else _roots(eigenvalues.values, eigenvalues.errors)
-        )
+        ritz = leading_eigenvalues(scaled.multiply_symmetric, scaled.order, LEADING, floor=floor)
+        values, errors = (ritz.values, ritz.errors) if matrix.symmetric else _roots(ritz.values, ritz.errors)
         return Spectrum(values, complete=False, errors=errors)
     values = np.linalg.eigvalsh(scaled.small())[::-1].astype(np.float64)
     values = values if matrix.symmetric else np.sqrt(np.maximum(values, 0.0))
