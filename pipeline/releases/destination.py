@@ -178,17 +178,15 @@ class Destination(StorePlace):
         folder = root / _folder(release_id)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            staging_folder = staging.Held(folder, "returned")
+            area = staging.Held(folder, "returned")
         except OSError as error:
             failure = durable.store_error(error, f"release {release_id} cannot be brought back")
         else:
             try:
-                self._fetch(f"{_folder(release_id)}/{pointer['path']}", staging_folder.path, release_id)
-                return publishing.publish(
-                    root, release_id, Staged(staging_folder.path, str(pointer["output_digest"]), staging_folder)
-                )
+                self._fetch(f"{_folder(release_id)}/{pointer['path']}", area.path, release_id)
+                return publishing.publish(root, release_id, Staged(area.path, str(pointer["output_digest"]), area))
             finally:
-                staging_folder.discard()
+                area.discard()
         raise failure
 
     def _fetch(self, base: str, target: Path, release_id: str) -> None:

@@ -107,29 +107,29 @@ def growth_of(
     nights = {night_number(one.reserved): one for one in ledger.drawn_nights(plan.release_id, plan.public)}
     section = plan.config.continual
     windows = section.windows or () if section is not None else ()
-    needed = {*levels.needed(series.night), *(series.night - span for span in windows if span < series.night)}
-    if any(number not in nights for number in needed):
+    numbers = {*levels.needed(series.night), *(series.night - span for span in windows if span < series.night)}
+    if any(number not in nights for number in numbers):
         raise refusals.another_night()
-    unfinished = next((nights[number].reserved for number in needed if not nights[number].released), None)
+    unfinished = next((nights[number].reserved for number in numbers if not nights[number].released), None)
     if unfinished is not None:
         raise refusals.unfinished_night(str(unfinished.release_id))
     entries = reserved_entries(ledger, plan.config.release.account, plan.release_id)
     # The ledger refuses a charge without a history.
     own = entries[0] if entries and "history" in entries[0].payload["spec"]["data"] else None
     now = contents.renewals.now  # records of earlier nights may have been erased: each night draws noise of its own
-    compared = [str(now(nights[number].reserved, "history")) for number in sorted(needed)]
+    digests = [str(now(nights[number].reserved, "history")) for number in sorted(numbers)]
     history = History("")
     if own is None or contents.renewals.is_comparable(own):  # else it was published, or is refused: nothing is drawn
-        history = history_of(dataset, contents.key, compared, None if own is None else now(own, "history"))
-    end_of = dict(zip(sorted(needed), history.ends, strict=False))
+        history = history_of(dataset, contents.key, digests, None if own is None else now(own, "history"))
+    end_of = dict(zip(sorted(numbers), history.ends, strict=False))
     rows = dataset.rows if own is None or not history.ends else history.ends[-1]
     ends = (*(end_of.get(series.night - age, 0) for age in reversed(levels.ages[1:])), rows)
     folder = root.joinpath(*plan.release_id.split("/")[:2])
     results = {
         number: (folder / str(nights[number].released["location"]), str(nights[number].released["running_total"]))
-        for number in needed
+        for number in numbers
     }
-    newest = nights[max(needed)].reserved.charge_id if needed else None
+    newest = nights[max(numbers)].reserved.charge_id if numbers else None
     return Growth(
         replace(dataset, rows=rows),
         history.digest if own is None else own.payload["spec"]["data"]["history"],

@@ -55,8 +55,8 @@ def _problem(folder: Path, ledger: Ledger | None, sent: Destination | None) -> s
         return None
     if _has(ledger, max(valid_entries)):
         return None
-    booked = _booked(ledger)
-    newest = max((each for each in valid_entries if each[3] not in booked), default=None)
+    bookings = _booked(ledger)
+    newest = max((each for each in valid_entries if each[3] not in bookings), default=None)
     if newest is None or _has(ledger, newest):
         return None
     sequence, _, release_id, _ = newest

@@ -164,21 +164,21 @@ def draft(root: Path, release_id: str, attempt: str, signer: Signer | None = Non
         The disk is full, or the folder cannot be written.
     """
     folder = _folder(root, release_id)
-    staging_folder: staging.Held | None = None
+    area: staging.Held | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        staging_folder = staging.Held(folder, attempt)
-        yield Draft(staging_folder, signer)
+        area = staging.Held(folder, attempt)
+        yield Draft(area, signer)
     except OSError as error:
         failure = durable.store_error(error, f"release {release_id} cannot be written")
     except BaseException:
-        if staging_folder is not None:
-            staging_folder.discard()
+        if area is not None:
+            area.discard()
         raise
     else:
         return
-    if staging_folder is not None:
-        staging_folder.discard()
+    if area is not None:
+        area.discard()
     raise failure
 
 

@@ -36,12 +36,12 @@ def state_restored(ledger: Ledger, loaded: LoadedConfig | None, since: datetime 
     StoreError
         The mark or the key store cannot be used.
     """
-    restored = ledger.state(Statement(RESTORED, {} if since is None else {"since": _moment(since)}))
-    if loaded is not None and restored.given_back:
+    restoration = ledger.state(Statement(RESTORED, {} if since is None else {"since": _moment(since)}))
+    if loaded is not None and restoration.given_back:
         keys = open_keys(loaded)
-        for _, charge_id in restored.given_back:
+        for _, charge_id in restoration.given_back:
             keys.destroy(charge_id)
-    return restored
+    return restoration
 
 
 def attest(ledger: Ledger, by: str, why: str) -> int:

@@ -55,10 +55,10 @@ def old_releases(loaded: LoadedConfig, before: date) -> list[Old]:
     nights = charges_of(ledger, section)
     sealed = sorted(night for night, state in nights.items() if state is State.RELEASED)
     folder, sent = loaded.output_root / section.dataset / section.name, destination_of(loaded)
-    needed, releases = needed_later(loaded, ledger, before), []
+    needed_nights, releases = needed_later(loaded, ledger, before), []
     for night in sealed[:-1]:
         # The notice of a withdrawal stays for good.
-        leaves = night in needed or withdrawal_of(folder / f"{night.isoformat()}.json") is not None
+        leaves = night in needed_nights or withdrawal_of(folder / f"{night.isoformat()}.json") is not None
         files = _files(folder, night) if night < before and not leaves else ()
         if files:
             release_id = f"{section.dataset}/{section.name}/{night.isoformat()}"

@@ -126,10 +126,10 @@ def store_before(source: Source, root: Path) -> Before | None:
     release_list.require_erased(target)
     manifest, spec = store
     state = growth_state.read(target, spec)
-    changed = _differences(state.rules, _rules(source))
-    if changed:
+    differences = _differences(state.rules, _rules(source))
+    if differences:
         raise StoreError(
-            f'ingest.store "{section.store}" was made with another {", ".join(changed)}',
+            f'ingest.store "{section.store}" was made with another {", ".join(differences)}',
             "All records of a store are made by the same rules",
             "Restore them in the config, or name another store and ingest all files into it",
         )
@@ -170,14 +170,14 @@ def _rules(source: Source) -> dict[str, Any]:
 
 def _differences(stored: dict[str, Any], found: dict[str, Any]) -> list[str]:
     """Keys of a config that differ, by section."""
-    changed = []
+    keys = []
     for section in sorted({*stored, *found}):
         one, other = stored.get(section), found.get(section)
         if isinstance(one, dict) and isinstance(other, dict):
-            changed += [f"{section}.{key}" for key in sorted({*one, *other}) if one.get(key) != other.get(key)]
+            keys += [f"{section}.{key}" for key in sorted({*one, *other}) if one.get(key) != other.get(key)]
         elif one != other:
-            changed.append(section)
-    return changed
+            keys.append(section)
+    return keys
 
 
 def _growing(source: Source, before: Before | None, files: dict[HeldFile, Readable]) -> Source:

@@ -189,11 +189,11 @@ def _dates(column: DateColumn, batch: Batch, out: Rows) -> Flags | None:
     if missing is not None:
         dropped = _settle(column.missing, (column.name,), missing[:, None], None, "holds a missing value")
     if column.since is not None:
-        counted = days - np.datetime64(column.since, "D").astype(np.int64)
+        day_numbers = days - np.datetime64(column.since, "D").astype(np.int64)
         if missing is not None:
-            counted[missing] = 0  # of dropped rows; any number will do
-        _check_exact((column.name,), counted[:, None], out.dtype)
-        out[:, 0] = counted
+            day_numbers[missing] = 0  # of dropped rows; any number will do
+        _check_exact((column.name,), day_numbers[:, None], out.dtype)
+        out[:, 0] = day_numbers
     elif column.extract == "weekday":
         _place(column, (days + _FIRST_WEEKDAY) % 7, out)
     else:
@@ -203,7 +203,7 @@ def _dates(column: DateColumn, batch: Batch, out: Rows) -> Flags | None:
 
 
 def _crossed(column: CrossColumn, batch: Batch, out: Rows) -> Flags | None:
-    combined, valid = np.zeros(batch.rows, np.int64), np.ones(batch.rows, np.bool_)
+    cells, valid = np.zeros(batch.rows, np.int64), np.ones(batch.rows, np.bool_)
     dropped: Flags | None = None
     for each in column.columns:
         codes = batch.codes(each.name, each.categories)
@@ -212,10 +212,10 @@ def _crossed(column: CrossColumn, batch: Batch, out: Rows) -> Flags | None:
             gone = _settle(column.missing, (each.name,), absent[:, None], None, "holds a missing value")
             dropped = _either(dropped, gone)
         valid &= codes >= 0
-        combined = combined * len(each.categories) + codes
+        cells = cells * len(each.categories) + codes
     out[...] = 0
     which = np.flatnonzero(valid)
-    out[which, combined[which]] = 1
+    out[which, cells[which]] = 1
     return dropped
 
 

@@ -204,8 +204,8 @@ class SourceTable:
         for table, columns in self._query.columns(self._inputs).items():
             self._check_table(table, columns)
         for lookup in self._query.lookups.values():
-            repeated = self._query.repeated(lookup, self._session.schema, self._session.catalog)
-            if self._session.first(repeated) is not None:
+            duplicates_query = self._query.repeated(lookup, self._session.schema, self._session.catalog)
+            if self._session.first(duplicates_query) is not None:
                 raise DataError(
                     f'Two rows of the public table "{lookup.table.name}" have the same "{lookup.key}"',
                     "A public table is joined on a key that identifies its rows",

@@ -143,12 +143,12 @@ def _added(table: Any) -> list[dict[str, Any]]:
 
 def _listed(action: dict[str, Any], types: dict[str, str]) -> dict[str, Any]:
     """An action of a commit as :func:`_added` has it: values of partition columns have one spelling."""
-    spelled = {
+    partition_values = {
         f"partition.{name}": None if not value else _SPELLED[types[name]](value)
         for name, value in action["partitionValues"].items()
         if types.get(name) in _SPELLED
     }
-    return {"path": action["path"], **spelled}
+    return {"path": action["path"], **partition_values}
 
 
 def _file(root: str, action: dict[str, Any], shown: str, remedy: str) -> SourceFile:

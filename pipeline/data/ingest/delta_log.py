@@ -38,9 +38,9 @@ def check_features(version: int, features: Iterable[str], shown: str) -> None:
     """
     unsupported = {*features, *(("columnMapping",) if version == 2 else ())} - _KNOWN
     if unsupported or version > 3:
-        named = ", ".join(sorted(unsupported)) or "a later version"
+        names = ", ".join(sorted(unsupported)) or "a later version"
         raise DataError(
-            f"{shown} needs {named} of a reader",
+            f"{shown} needs {names} of a reader",
             "Its files must hold its rows, all of them and no others, under their own names",
             "Write it without that feature, such as by a copy of the table",
         )

@@ -226,19 +226,19 @@ def _remote(address: str, suffixes: tuple[str, ...]) -> Iterator[SourceFile]:
     bucket, path = objects.split(address)
     place = objects.client(bucket)
     if _PATTERN & set(path):
-        fixed = path[: min(path.index(mark) for mark in _PATTERN & set(path))].rpartition("/")[0]
-        listed = list(objects.listed(place, fixed))
-        if any(_LOG.search(e.path) for e in listed):
+        prefix = path[: min(path.index(mark) for mark in _PATTERN & set(path))].rpartition("/")[0]
+        blobs = list(objects.listed(place, prefix))
+        if any(_LOG.search(e.path) for e in blobs):
             raise _of_a_table(address)
-        entries = [e for e in listed if _matches(e.path, path)]
+        entries = [e for e in blobs if _matches(e.path, path)]
     elif (one := objects.looked_up(place, path)) is not None:
         entries = [one]
     else:
-        listed = list(objects.listed(place, path))
-        if any(_LOG.search(e.path) for e in listed):
+        blobs = list(objects.listed(place, path))
+        if any(_LOG.search(e.path) for e in blobs):
             raise _of_a_table(address)
-        _require_all_read(address, (e.path.rpartition("/")[2] for e in listed), suffixes)
-        entries = [e for e in listed if _wanted(e.path.rpartition("/")[2], suffixes)]
+        _require_all_read(address, (e.path.rpartition("/")[2] for e in blobs), suffixes)
+        entries = [e for e in blobs if _wanted(e.path.rpartition("/")[2], suffixes)]
     for entry in sorted(entries, key=lambda entry: entry.path.split("/")):
         yield SourceFile(f"{bucket}/{entry.path}", entry.size, entry.identity, _keys(entry.path))
 

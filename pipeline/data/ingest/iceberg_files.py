@@ -224,8 +224,8 @@ def _folder(metadata: TableMetadata, place: str, shown: str) -> str:
 def _numbers(metadata: TableMetadata, source: IcebergSource, inputs: Sequence[str], shown: str) -> dict[str, int]:
     """The number of each column that is read."""
     # The newest state has the table's columns of now; an earlier one has those of its time.
-    chosen = metadata.current_schema_id if source.snapshot is None else _snapshot(metadata, source).schema_id
-    schema = next((each for each in metadata.schemas if each.schema_id == chosen), metadata.schema())
+    schema_id = metadata.current_schema_id if source.snapshot is None else _snapshot(metadata, source).schema_id
+    schema = next((each for each in metadata.schemas if each.schema_id == schema_id), metadata.schema())
     field_ids = {field.name: field.field_id for field in schema.fields}
     lacking = [name for name in inputs if name not in field_ids]
     if lacking:

@@ -87,10 +87,10 @@ def held_again(source: Source, state: GrowthState) -> Arrived:
         if arrival is not None and isinstance(file, SourceTable):
             return counted_again(file, arrival, Arrived.of(source.loaded.target, state))
     there = {_location(file.location, base): file for file in source.files if not isinstance(file, SourceTable)}
-    changed = {each for each in files if each.location in there and there[each.location].identity != each.identity}
+    stale = {each for each in files if each.location in there and there[each.location].identity != each.identity}
     now = (
         HeldFile(each.location, there[each.location].identity, there[each.location].content_digest())
-        if each in changed
+        if each in stale
         else each
         for each in files
     )

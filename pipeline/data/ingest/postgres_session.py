@@ -130,9 +130,9 @@ class PostgresSession:
 
     def close(self) -> None:
         """See :class:`.database_table.Session`."""
-        for opened in (self._cursor, self._connection):
-            if opened is not None:
-                opened.close()
+        for resource in (self._cursor, self._connection):
+            if resource is not None:
+                resource.close()
         self._cursor = self._connection = None
 
     def failure(self, shown: str, error: BaseException) -> BlockveilError:

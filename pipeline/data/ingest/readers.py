@@ -151,7 +151,7 @@ class Reader:
             _check_columns(file, header, inside)
             stream.seek(0)
             types = {name: kind for name, kind in _csv_types(self._config).items() if name in inside}
-            opened = arrow_csv.open_csv(
+            csv_reader = arrow_csv.open_csv(
                 _decompressed(file, stream),
                 read_options=arrow_csv.ReadOptions(block_size=_CSV_BLOCK),
                 parse_options=arrow_csv.ParseOptions(
@@ -169,16 +169,16 @@ class Reader:
                     false_values=list(FALSE),
                 ),
             )
-            with opened as reader:  # its threads end before the file is closed
+            with csv_reader as reader:  # its threads end before the file is closed
                 for part, _ in rows_from(reader, start, self._batch_rows):
                     yield Piece(_table(part, file, inside), min(1.0, stream.tell() / max(1, file.size)))
 
     def _npy(self, file: SourceFile, start: int) -> Iterator[Piece]:
         if not file.remote:
-            mapped = np.load(file.location, mmap_mode="r", allow_pickle=False)
-            check_form(file.name, mapped.dtype, mapped.shape)
-            if not mapped.flags.c_contiguous:
-                yield from self._matrix([mapped.reshape(mapped.shape[0], -1)], start, file.name)
+            memory_map = np.load(file.location, mmap_mode="r", allow_pickle=False)
+            check_form(file.name, memory_map.dtype, memory_map.shape)
+            if not memory_map.flags.c_contiguous:
+                yield from self._matrix([memory_map.reshape(memory_map.shape[0], -1)], start, file.name)
                 return
         # Read, not mapped: pages of a map that were read stay in memory.
         with closing(file.open()) as stream:

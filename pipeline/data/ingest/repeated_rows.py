@@ -153,10 +153,10 @@ class RowSets:
         sizes = [min(first, self._size(file)) for file in there]
         starts = np.cumsum([0, *sizes])[:-1]
         places = [self.borders[file] + place for file, size in zip(there, sizes, strict=True) for place in range(size)]
-        sampled = self._entries(places)
-        totals = np.add.reduceat(sampled["times"].astype(np.int64), starts) if there else np.empty(0, np.int64)
+        sample = self._entries(places)
+        totals = np.add.reduceat(sample["times"].astype(np.int64), starts) if there else np.empty(0, np.int64)
         for holder in there:
-            common = np.minimum(self._times_in(holder, sampled["row"]), sampled["times"])
+            common = np.minimum(self._times_in(holder, sample["row"]), sample["times"])
             for place in np.flatnonzero(_MANY * np.add.reduceat(common, starts) >= totals):
                 other = there[int(place)]
                 if other != holder and self._repeat([holder], self._pieces(other)):

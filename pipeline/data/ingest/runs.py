@@ -95,22 +95,22 @@ class Runs:
         ------
         Number of a range, and rows of the store.
         """
-        opened = self._opened()
+        runs = self._opened()
         for number, (low, high) in enumerate(ranges(parts)):
             if number < first:
                 continue
             earlier = None if bound is None else bound.earlier(low, high)
-            folded = fold(unit, opened[0][1].shape[1] if opened else 0, dtype, earlier)
+            unit_fold = fold(unit, runs[0][1].shape[1] if runs else 0, dtype, earlier)
             behind = None if high is None else high.ljust(KEY.itemsize, b"\0")
             for keys, rows in self.sorted_pieces(low.ljust(KEY.itemsize, b"\0"), behind):
-                folded.add(keys, rows)
+                unit_fold.add(keys, rows)
             if unit.type == "text":
                 earlier_units = None if earlier is None else earlier[0]
-                require_one_spelling(unit.column, folded.kept_of_units[0], earlier_units)
-            counts.of_units(folded.rows_of_units, folded.most)
+                require_one_spelling(unit.column, unit_fold.kept_of_units[0], earlier_units)
+            counts.of_units(unit_fold.rows_of_units, unit_fold.most)
             if bound is not None:
-                bound.keep(number, parts, *folded.kept_of_units)
-            yield number, folded.result()
+                bound.keep(number, parts, *unit_fold.kept_of_units)
+            yield number, unit_fold.result()
 
     def sorted_pieces(self, low: bytes, high: bytes | None) -> Iterator[tuple[Keys, Rows]]:
         """Rows from one key to another in the order of their keys, in pieces of a bounded size."""
@@ -147,9 +147,9 @@ class _Part:
     """An array in a file, of which stretches are read: a map of the whole file would grow to be all of it."""
 
     def __init__(self, file: Path) -> None:
-        mapped = np.load(file, mmap_mode="r")
-        self._file, self._offset = file, mapped.offset
-        self.shape, self.dtype = mapped.shape, mapped.dtype
+        memory_map = np.load(file, mmap_mode="r")
+        self._file, self._offset = file, memory_map.offset
+        self.shape, self.dtype = memory_map.shape, memory_map.dtype
 
     def __getitem__(self, stretch: slice) -> NDArray[Any]:
         """Rows as an array in memory."""

@@ -208,8 +208,8 @@ def _encoded(
                 after = np.arange(start + 1, start + batch.rows + 1)
                 start += batch.rows
                 if only is not None:  # before anything else: of other records only this column is looked at
-                    chosen = _checked(lambda batch=batch: having(batch, only.column, only.value, only.type), file)  # type: ignore[misc]
-                    batch, after = batch.taken(chosen), after[chosen]
+                    mask = _checked(lambda batch=batch: having(batch, only.column, only.value, only.type), file)  # type: ignore[misc]
+                    batch, after = batch.taken(mask), after[mask]
                 rows, keep = _checked(lambda batch=batch: encoder.encode(batch), file)  # type: ignore[misc]
                 digests = None
                 if digester is not None and config.bounded is not None:

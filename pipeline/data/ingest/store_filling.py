@@ -93,8 +93,8 @@ def _fill(
         scratch.remove(staging.store)
     config, progress = source.config, staging.progress
     repeatable = config.ingest.append or len(source.files) > 1
-    noted = progress.written if config.bounded is None else progress.taken
-    row_log = TakenRows(staging.taken if repeatable else None, noted)
+    row_count = progress.written if config.bounded is None else progress.taken
+    row_log = TakenRows(staging.taken if repeatable else None, row_count)
     stored, saved = to_store(source, staging, tell, bound, row_log)
     with _writer(place, source, staging.progress.written, saved) as writer:
         for rows, part, after in stored:

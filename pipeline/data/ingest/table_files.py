@@ -76,13 +76,13 @@ def lake_kind(location: str, base: Path) -> Literal["delta", "iceberg"] | None:
 
 def _kind_of_folder(location: str, base: Path) -> Literal["delta", "iceberg"] | None:
     if not objects.is_remote(location):
-        logged = (base / location / "_delta_log").is_dir()
-        named = (path.name for path in (base / location / "metadata").glob(f"*{METADATA}"))
+        has_log = (base / location / "_delta_log").is_dir()
+        names = (path.name for path in (base / location / "metadata").glob(f"*{METADATA}"))
     else:
         bucket, path = objects.split(location)
         place = objects.client(bucket)
-        logged = next(iter(objects.listed(place, f"{path}/_delta_log")), None) is not None
-        named = (entry.path for entry in objects.listed(place, f"{path}/metadata"))
-    if logged:
+        has_log = next(iter(objects.listed(place, f"{path}/_delta_log")), None) is not None
+        names = (entry.path for entry in objects.listed(place, f"{path}/metadata"))
+    if has_log:
         return "delta"
-    return "iceberg" if any(name.endswith(METADATA) for name in named) else None
+    return "iceberg" if any(name.endswith(METADATA) for name in names) else None

@@ -137,9 +137,9 @@ def carried(folder: Path, files: tuple[UnitFile, ...], number: int) -> tuple[Uni
     while len(files) >= _AT_ONCE and files[-1].appends == files[-_AT_ONCE].appends:
         last = [folder / file.name for file in files[-_AT_ONCE:]]
         parts = max(1, ceil(sum(file.stat().st_size for file in last) / _MERGE_BYTES))
-        merged = (_added([_within(file, *border) for file in last]).tobytes() for border in ranges(parts))
+        pieces = (_added([_within(file, *border) for file in last]).tobytes() for border in ranges(parts))
         appends = _AT_ONCE * files[-1].appends
-        files = (*files[:-_AT_ONCE], written(folder / file_name(number, appends), appends, merged))
+        files = (*files[:-_AT_ONCE], written(folder / file_name(number, appends), appends, pieces))
     return files
 
 

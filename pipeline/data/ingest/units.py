@@ -249,8 +249,8 @@ class _Kept:
         owners = self.owners[order]
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
         rank = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size))
-        chosen = np.sort(order[rank < most[owners]])
-        return _Kept(self.owners[chosen], self.scores[chosen], self.rows[chosen])
+        indices = np.sort(order[rank < most[owners]])
+        return _Kept(self.owners[indices], self.scores[indices], self.rows[indices])
 
 
 class _Aggregate:

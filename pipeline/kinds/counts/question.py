@@ -194,8 +194,8 @@ class CellsAnswer:
             arrays = {**arrays, **design.strategy.arrays(answers, cell_estimates.row_deviations(design))}
         for number, part in enumerate(self._workload, start=1):
             if part.shape[0] * part.shape[1] <= MOST_ANSWERS:
-                answered = cell_estimates.answers(part, cells, design)
-                arrays = {**arrays, **_answer_arrays(f"workload_{number}", part, answered)}
+                estimate = cell_estimates.answers(part, cells, design)
+                arrays = {**arrays, **_answer_arrays(f"workload_{number}", part, estimate)}
         return arrays
 
     def _along_each_axis(self, found: matrices.Estimate) -> ReleaseArrays:

@@ -87,13 +87,13 @@ class GradientsAnswer:
         if training is not None and training.batches is not None:
             steps["batches"] = "keyed hash of the record, or of the key and its row, version 1"
         sampling = self.question.problem.sampling
-        sampled = {} if sampling is None else {"sampling": asdict(sampling)}
+        sampling_facts = {} if sampling is None else {"sampling": asdict(sampling)}
         return {
             "layers": [list(shape) for shape in self.question.query.model.shapes],
             "largest_integer": self.question.problem.largest,
             "model": "integer products, elementwise IEEE arithmetic, version 1",
             **steps,
-            **sampled,
+            **sampling_facts,
         }
 
     def work(self, rows: int) -> Work:

@@ -31,10 +31,10 @@ def _moved(stated: Mapping[str, Any], arrays: Mapping[str, Any], power: int) -> 
         shape = layers[0] if len(layers) == 1 else [1, sum(math.prod(layer) for layer in layers)]
         if math.prod(shape) <= _MOST_LISTED:
             return _spread_gradient(shape, size, largest).times(Fraction(twice))
-    reached = Fraction(Shape(largest, rows).radius * Shape(largest, inputs).radius, largest**2)
+    length = Fraction(Shape(largest, rows).radius * Shape(largest, inputs).radius, largest**2)
     # Along one weight, that of the least noise.
     most = twice / (Fraction(size[0]) * Fraction(size[1])) ** 2
-    return Moved(reached**2 * most, most if power == 2 else None)
+    return Moved(length**2 * most, most if power == 2 else None)
 
 
 def _layers(query: Mapping[str, Any]) -> list[list[int]]:

@@ -63,13 +63,13 @@ def route(records: float, features: int, classes: int, mu: float, steps: int) ->
     covariance = classes == 2 and learnt >= ALIKE
     text = f"{records:,.0f} records times mu {mu:.3g} over {features:,} features are {learnt:.3g}, "
     if covariance:
-        chosen = "a covariance with ridge or LDA"
+        advice = "a covariance with ridge or LDA"
         text += f"and for two classes from {ALIKE:g} on it was within a point of steps, with no rate to choose"
     else:
-        chosen = "steps"
+        advice = "steps"
         text += "where steps were right more often than a covariance with ridge or LDA"
         if not useful_steps / _FAR <= steps <= useful_steps * _FAR:
             text += f"; about {useful_steps:,} steps paid there"
     if learnt < LEAST:
         text += f"; but little was learnt at {LEAST:g} already: take fewer features, more records or a larger epsilon"
-    return Route(learnt, covariance, useful_steps, f"{chosen}: {text}. That was measured on census records and digits")
+    return Route(learnt, covariance, useful_steps, f"{advice}: {text}. That was measured on census records and digits")

@@ -72,15 +72,15 @@ class FisherStage:
             return None
         if isinstance(asked.mechanism, Auto):
             raise NotApplicable('query.training.errors_share with mechanism.kind = "auto"; choose "gaussian"')
-        share, designed = trained.training.errors_share, partial(asked.mechanism.design, trained.problem)
+        share, design = trained.training.errors_share, partial(asked.mechanism.design, trained.problem)
         question = FisherQuestion.of(trained)
-        steps, own = _designs(question, share, whole, designed)
+        steps, own = _designs(question, share, whole, design)
         loss = together([steps.loss], [additive(own)])
         if loss.delta(whole.epsilon) > whole.delta:
             # At a large epsilon samplers need a part of delta that counts: it is left for them, twice over.
             needed = 2.0 * (1.0 + math.exp(min(whole.epsilon, 700.0))) * loss.total_variation
             rest = ApproxDP(whole.epsilon, max(whole.delta - needed, whole.delta / 2.0))
-            steps, own = _designs(question, share, rest, designed)
+            steps, own = _designs(question, share, rest, design)
             loss = together([steps.loss], [additive(own)])
         # The inequality that the proof needs: the loss of both together meets the guarantee of the whole.
         if loss.delta(whole.epsilon) > whole.delta:

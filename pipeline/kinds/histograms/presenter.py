@@ -40,13 +40,13 @@ class HistogramsPresenter(Presenter):
 
     def in_own_units(self, facts: Facts, rows: Sequence[Row]) -> list[dict[str, str]]:
         """Bounds of each column, and the share of its values beyond; its number of values where that is released."""
-        counted, shown_rows = facts.matrix.vectors().get("values"), []
+        counts, shown_rows = facts.matrix.vectors().get("values"), []
         for i, row in enumerate(rows):
             low, high = (float(row[f"{end} bound"]) for end in ("lower", "upper"))
             shares = [float(row[f"share outside, {end}"]) for end in ("least", "most")]
             line = {"column": str(row["feature"])}
-            if counted is not None:
-                line["values"] = measured(*(float(part[i]) for part in counted))
+            if counts is not None:
+                line["values"] = measured(*(float(part[i]) for part in counts))
             is_bounded = math.isfinite(low) or math.isfinite(high)
             line["bins stand out"] = f"between {number(low)} and {number(high)}" if is_bounded else "none"
             beyond = " to ".join(f"{100.0 * share:.2g}" for share in shares)

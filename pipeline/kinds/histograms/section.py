@@ -106,11 +106,11 @@ class ColumnHistogramsSection(QuerySection):
                 "Digits say where between two powers of two a value lies",
                 "Give powers, such as [-10, 40], or leave digits out",
             )
-        named = [each.name for each in self.counted if each.name.endswith(BY_DIGITS)]
-        if named:
+        names = [each.name for each in self.counted if each.name.endswith(BY_DIGITS)]
+        if names:
             raise refusal(
                 "digits",
-                f'given beside feature "{named[0][:60]}"',
+                f'given beside feature "{names[0][:60]}"',
                 f'A name that ends in "{BY_DIGITS}" is that of a histogram by digits',
                 "Name the feature otherwise",
             )

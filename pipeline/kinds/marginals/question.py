@@ -175,7 +175,7 @@ class MarginalsAnswer:
 
     def _each(self, found: matrices.Estimate) -> ReleaseArrays:
         tables = self.question.problem.tables
-        lifted = tables.apart(non_negative(found.value[0], tables))
+        non_negative_tables = tables.apart(non_negative(found.value[0], tables))
         values, deviations = tables.apart(found.value[0]), tables.apart(found.standard_deviation[0])
         arrays: ReleaseArrays = {}
         for number, table in enumerate(tables.tables, start=1):
@@ -184,7 +184,7 @@ class MarginalsAnswer:
                 **arrays,
                 name: (values[number - 1], names),
                 f"{name}_standard_deviation": (deviations[number - 1], names),
-                f"{name}_non_negative": (lifted[number - 1], names),
+                f"{name}_non_negative": (non_negative_tables[number - 1], names),
             }
         return arrays
 

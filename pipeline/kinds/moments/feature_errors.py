@@ -38,9 +38,9 @@ def moments_of(answer: MomentAnswer, population: Population, names: Sequence[str
         The features, all of them in both.
     """
     question = answer.question
-    chosen, own = [question.features.index(name) for name in names], population.places(names)
-    noise = FeatureNoise.of(answer.design, question.coordinates, question.lead, chosen, question.rounding)
-    mean = population.mean[own] - question.origin[chosen]
+    indices, own = [question.features.index(name) for name in names], population.places(names)
+    noise = FeatureNoise.of(answer.design, question.coordinates, question.lead, indices, question.rounding)
+    mean = population.mean[own] - question.origin[indices]
     size = population.size[own]
     if not question.lead:
         size = np.hypot(size, mean)  # root mean square from the origin

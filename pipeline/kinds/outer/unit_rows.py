@@ -15,8 +15,8 @@ def unit_rows(question: Outer, query: QuerySection, rng: np.random.Generator) ->
     """Rows about the shapes of both factors."""
     del query
     left, right = (list(in_shape(side.coordinates, rng)) for side in (question.query.left, question.query.right))
-    turned = right[1:] + right[:1]
-    for a, b in [*zip(left, right, strict=False), *zip(left, turned, strict=False)]:
+    rotation = right[1:] + right[:1]
+    for a, b in [*zip(left, right, strict=False), *zip(left, rotation, strict=False)]:
         yield Row(f"{a.where}, {b.where}", np.concatenate([a.values, b.values]))
 
 

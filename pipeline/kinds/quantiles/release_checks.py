@@ -110,13 +110,13 @@ def _cumulative(check: CheckedArrays, kernels: list[NDArray[np.int64]]) -> None:
     for row, kernel in enumerate(kernels):
         own = counts[row, : kernel.size] - values[row] / 2.0
         product = np.convolve(kernel / unit, np.diff(own, prepend=-own[-1]))
-        measured = product[: kernel.size] - np.append(product[kernel.size :], 0.0)
-        check.on_grid("cumulative", measured, (steps[0], steps[1]), 1e-10 * float(np.sum(np.abs(own))))
+        answers = product[: kernel.size] - np.append(product[kernel.size :], 0.0)
+        check.on_grid("cumulative", answers, (steps[0], steps[1]), 1e-10 * float(np.sum(np.abs(own))))
         if kernel.size <= _MOST_SOLVED:
             matrix = np.column_stack([_column(kernel, place) for place in range(kernel.size)]) / unit
             # Of the last border: half of the sum of all cells.
-            solved = np.linalg.solve(matrix.T, np.full(kernel.size, 0.5))
-            deviations[row, : kernel.size] = np.hypot(noise * np.linalg.norm(solved), of_values / 2.0)
+            solution = np.linalg.solve(matrix.T, np.full(kernel.size, 0.5))
+            deviations[row, : kernel.size] = np.hypot(noise * np.linalg.norm(solution), of_values / 2.0)
     if shape[1] <= _MOST_SOLVED:
         check.sums_to(f"cumulative{DEVIATION}", deviations)
     else:

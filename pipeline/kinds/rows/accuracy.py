@@ -27,8 +27,8 @@ def errors(answer: RowsAnswer, population: Population) -> list[ExpectedError]:
 def _record_deviations(answer: RowsAnswer) -> Vector:
     """Standard deviation of a value's noise, raw units, shape (d,)."""
     back, share = answer.question.coordinates.to_raw(), answer.design.standard_deviations((0, 1), (0, answer.shape[1]))
-    mixed = share[0] * back if back.ndim == 1 else np.sqrt(share[0] ** 2 @ (back**2).T)
-    return np.asarray(mixed)
+    deviations = share[0] * back if back.ndim == 1 else np.sqrt(share[0] ** 2 @ (back**2).T)
+    return np.asarray(deviations)
 
 
 def typical(answer: RowsAnswer, population: Population, names: Sequence[str] = ()) -> float:

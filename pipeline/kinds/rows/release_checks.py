@@ -51,8 +51,8 @@ def _largest_entry(shape: Shape, weights: Weights) -> Moved:
     widths = [high - low for low, high in zip(shape.low, shape.high, strict=True)]
     most = [high - low for low, high in zip(*shape.within, strict=True)]
     # In a box within a ball an end may lie outside; half as far, at the origin, is a record along the feature.
-    reached = widths if shape.box else [min(width, shape.radius) for width in widths]
-    least = max(w * width for w, width in zip(weights.least, reached, strict=True))
+    reaches = widths if shape.box else [min(width, shape.radius) for width in widths]
+    least = max(w * width for w, width in zip(weights.least, reaches, strict=True))
     unit = shape.largest << UNIT_BITS
     bound = max(w * width for w, width in zip(weights.most, most, strict=True))
     return Moved(Fraction(least, unit) ** 2, Fraction(bound, unit) ** 2)

@@ -275,8 +275,8 @@ class Learning:
         if self.earlier is not None:
             _, _, of_variance, _ = self.earlier.arrays
             noise = noise_of_products(self.ellipsoid) * math.sqrt(2.0)
-            reached = of_variance * rows / noise / (axes.axes * widths) ** 2
-            radius = replace(radius, radius=float(np.sqrt(np.median(reached))))
+            squared_radii = of_variance * rows / noise / (axes.axes * widths) ** 2
+            radius = replace(radius, radius=float(np.sqrt(np.median(squared_radii))))
         return self._told(axes, radius, self._in_box(axes, float(rows)), self.blank(rows), rows)
 
     def _in_box(self, axes: LearnedAxes, records: float) -> float:

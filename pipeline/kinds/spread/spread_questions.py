@@ -133,11 +133,11 @@ class LearningQuestions:
         lower, upper = -np.ones(self.half_widths.size), np.ones(self.half_widths.size)
         values = {name: array for name, (array, _) in arrays.items()}
         bins = int(np.sum(~np.isnan(values["bin_lower"][0])))  # all features have the same by powers of two
-        for place, (_, chosen) in enumerate(column_histograms.chosen(values, noise, by_digits=True)):
-            if chosen is None or chosen.tells_little(noise, bins):
+        for place, (_, bounds) in enumerate(column_histograms.chosen(values, noise, by_digits=True)):
+            if bounds is None or bounds.tells_little(noise, bins):
                 continue
             middle, half = self.middle[place], self.half_widths[place]
-            low, high = (min(max((end - middle) / half, -1.0), 1.0) for end in _with_tails(chosen))
+            low, high = (min(max((end - middle) / half, -1.0), 1.0) for end in _with_tails(bounds))
             if high - low >= self.least(np.full(lower.size, (low + high) / 2.0))[place]:
                 lower[place], upper[place] = low, high
         return lower, upper

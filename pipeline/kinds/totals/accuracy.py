@@ -20,10 +20,10 @@ def errors(answer: TotalsAnswer, population: Population) -> list[ExpectedError]:
 
     Totals and means add up the noise of a sum and of the count; their law is taken for Gaussian.
     """
-    counted = answer.question.problem.counted
+    has_count = answer.question.problem.counted
     deviations = answer.design.entry_standard_deviation()[0]
     errors = []
-    if counted:
+    if has_count:
         size = interval_of_an_entry(answer.design) * float(deviations[0])
         share = 100.0 * size / population.rows
         errors.append(ExpectedError("count", size, of=population.rows, note=f"{share:.2g} % of all records"))
@@ -31,7 +31,7 @@ def errors(answer: TotalsAnswer, population: Population) -> list[ExpectedError]:
     if not population.sized:
         usual = typical(answer, population, question.features)
         errors.append(ExpectedError("a mean, in standard deviations of its feature", INTERVAL * usual))
-    totals, worst = worst_deviations(answer.design, question.coordinates, counted, population.rows, question.rounding)
+    totals, worst = worst_deviations(answer.design, question.coordinates, has_count, population.rows, question.rounding)
     means = _mean_deviations(answer, population)
     for i, name in enumerate(answer.question.features[:MOST_FEATURES]):
         errors.append(ExpectedError(f"total of {name}", INTERVAL * float(totals[i])))
@@ -41,11 +41,11 @@ def errors(answer: TotalsAnswer, population: Population) -> list[ExpectedError]:
 
 def _mean_deviations(answer: TotalsAnswer, population: Population) -> Vector:
     """Standard deviation of the error of each mean, first order, raw units, shape (d,)."""
-    question, counted = answer.question, int(answer.question.problem.counted)
+    question, lead = answer.question, int(answer.question.problem.counted)
     variance = entry_deviations(answer.design, question.rounding)[0] ** 2
     shift = population.mean[population.places(question.features)] - question.origin
-    of_count = float(variance[0]) if counted else 0.0
-    deviations = np.sqrt(raw_variances(variance[counted:], question.coordinates) + shift**2 * of_count)
+    of_count = float(variance[0]) if lead else 0.0
+    deviations = np.sqrt(raw_variances(variance[lead:], question.coordinates) + shift**2 * of_count)
     return np.asarray(deviations / population.rows)
 
 
