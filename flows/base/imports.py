@@ -13,11 +13,11 @@ from contextlib import contextmanager
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Import with the collector switched off; what is there at the end lives as long as the process."""
-    before = gc.isenabled()
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        if before:
+        if enabled:
             gc.enable()

@@ -24,15 +24,15 @@ def keep(error: BaseException, error_id: str) -> None:
     """Write the kinds and code lines of an error and its causes to a file of this user's alone; never fails."""
     parts: list[str] = []
     identities: set[int] = set()
-    here: BaseException | None = error
-    while here is not None and id(here) not in identities:
-        identities.add(id(here))
+    link: BaseException | None = error
+    while link is not None and id(link) not in identities:
+        identities.add(id(link))
         parts += [
-            f"{type(here).__module__}.{type(here).__qualname__}\n",
-            *traceback.format_tb(here.__traceback__),
+            f"{type(link).__module__}.{type(link).__qualname__}\n",
+            *traceback.format_tb(link.__traceback__),
             "\n",
         ]
-        here = here.__cause__ or here.__context__
+        link = link.__cause__ or link.__context__
     with contextlib.suppress(OSError, RuntimeError):  # no room, or an account without a home
         place = folder()
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

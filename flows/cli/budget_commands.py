@@ -229,24 +229,24 @@ def price(
     """Show a certified cost of a fixed series of events: epsilon at a delta, and the Gaussian charge of a budget."""
     if not 0 < delta < 1:
         raise ConfigError(f"--delta is {delta:g}", "delta lies between 0 and 1", "Correct it")
-    read = read_events(events)
+    content = read_events(events)
     try:
-        above, bound = dominating(read.series), fixed_epsilon(read.series, delta)
-        there = None if epsilon is None else fixed_delta(read.series, epsilon)
+        charge, bound = dominating(content.series), fixed_epsilon(content.series, delta)
+        delta_bound = None if epsilon is None else fixed_delta(content.series, epsilon)
     except CalibrationError as error:
         raise ConfigError("These events cannot be composed", str(error), "Change the events") from None
     if as_json:
-        cost = {"epsilon": bound, "delta": delta, "mu": above.mu, "failure": above.failure}
-        if epsilon is not None and there is not None:
-            cost |= {"at_epsilon": epsilon, "delta_there": there}
-        print_json({**cost, "neighbours": read.neighbours.value, "unit": read.unit})
+        cost = {"epsilon": bound, "delta": delta, "mu": charge.mu, "failure": charge.failure}
+        if epsilon is not None and delta_bound is not None:
+            cost |= {"at_epsilon": epsilon, "delta_there": delta_bound}
+        print_json({**cost, "neighbours": content.neighbours.value, "unit": content.unit})
         return
     rows = [
-        ("Events", f"{sum(step.count for step in read.series):,}, {read.neighbours.value}, {read.unit}"),
+        ("Events", f"{sum(step.count for step in content.series):,}, {content.neighbours.value}, {content.unit}"),
         ("As a fixed series", f"epsilon {_at_least(bound)} at delta {delta:g} (upper bound)"),
-        ("In a budget", f"mu {_at_least(above.mu)} and failure {above.failure:.3g}, whatever is released beside it"),
+        ("In a budget", f"mu {_at_least(charge.mu)} and failure {charge.failure:.3g}, whatever is released beside it"),
     ]
-    rows += [] if there is None else [(f"At epsilon {epsilon:g}", f"delta {there:.4g} (upper bound)")]
+    rows += [] if delta_bound is None else [(f"At epsilon {epsilon:g}", f"delta {delta_bound:.4g} (upper bound)")]
     print_rows(rows)
 
 
@@ -266,32 +266,32 @@ def charge(
 
     The config names the ledger and the budget. The same events of one name and date are charged once.
     """
-    loaded, read = read_config(config), read_events(events)
+    loaded, content = read_config(config), read_events(events)
     if not NAME.fullmatch(name):
         raise ConfigError(
             f"--name {name[:70]!r} is not a name", "It has lower-case letters, digits and dashes", "Correct it"
         )
     release = loaded.config.release
     release_id = f"{release.dataset}/{name}/{parse_date(date).isoformat()}"
-    spec = {"release_id": release_id, "elsewhere": plain(read.series)}
+    spec = {"release_id": release_id, "elsewhere": plain(content.series)}
     ledger = Ledger(loaded.ledger_url)
     try:
-        booked = ledger.reserve(
+        hold = ledger.reserve(
             ChargeRequest(
                 release_id=release_id,
                 dataset=release.account,
                 spec=spec,
                 spec_digest=digest(spec),
-                charge=read.series,
-                neighbours=read.neighbours,
-                unit=read.unit,
+                charge=content.series,
+                neighbours=content.neighbours,
+                unit=content.unit,
                 attempt=f"process {os.getpid()}",
             )
         )
     except CalibrationError as error:
         raise ConfigError("These events cannot be booked", str(error), "Change the events") from None
-    ledger.commit(booked.charge_id, key_check=ELSEWHERE)
-    entry, status = ledger.released(booked.charge_id, ELSEWHERE, ELSEWHERE).sequence, ledger.budget(release.account)
+    ledger.commit(hold.charge_id, key_check=ELSEWHERE)
+    entry, status = ledger.released(hold.charge_id, ELSEWHERE, ELSEWHERE).sequence, ledger.budget(release.account)
     if not as_json:
         say(f"{release_id} is booked: entry {entry}")
     print_answer(budget_lines(status), as_json, release=release_id, entry=entry, in_numbers=budgets.in_numbers(status))

@@ -127,14 +127,14 @@ def _of_period(loaded: LoadedConfig, days: tuple[date | None, date | None], outp
 
 def _certified(place: Location) -> Certified:
     """A release that holds what it promises; StoreError where something that is checked fails."""
-    checked = verify(place)
-    failed = [each for each in checked.findings if each.holds is False]
-    if failed:
+    verdict = verify(place)
+    failures = [each for each in verdict.findings if each.holds is False]
+    if failures:
         raise StoreError(
-            f"{checked.name} does not verify: {failed[0].words}",
+            f"{verdict.name} does not verify: {failures[0].words}",
             "Only a release that holds what it states is certified",
-            checked.remedy,
+            verdict.remedy,
         )
-    opened = open_release(place)
-    rows = [(each.what, each.words) for each in checked.findings]
-    return Certified(opened.path, opened.attributes, rows, checked.not_checked)
+    release = open_release(place)
+    rows = [(each.what, each.words) for each in verdict.findings]
+    return Certified(release.path, release.attributes, rows, verdict.not_checked)

@@ -77,8 +77,8 @@ class ColumnQuestions:
         """Take a line: about what it names, else about the column that was asked for."""
         about = many_columns.head_of(line, self._names)
         head, words = about or (name, line)
-        replaced = many_columns.parts(head, self._names)
-        others = {each: answer for each, answer in self._steps[-1].items() if each not in replaced}
+        parts = many_columns.parts(head, self._names)
+        others = {each: answer for each, answer in self._steps[-1].items() if each not in parts}
         answers = many_columns.each_column({**others, head: words}, self._names)
         self._check({each: answer for each, answer in answers.items() if not many_columns.is_skip(answer)})
         # In the order of the source, whatever the order of the lines.

@@ -197,8 +197,8 @@ class CommandsOnDemand(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, listed in COMMANDS.items():
-            self.add_command(TyperCommand(name, help=listed.help, rich_help_panel=listed.heading))
+        for name, entry in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=entry.help, rich_help_panel=entry.heading))
 
     def make_context(self, *given: Any, **settings: Any) -> Any:
         """Context of a call; parameters are those of Typer. What is wrong with its words is kept in words."""
@@ -276,10 +276,10 @@ def load(name: str) -> Any:
     -------
     The command as Typer runs it.
     """
-    listed = COMMANDS[name]
-    if isinstance(listed.what, CommandPlace):
-        return _command(name, listed.what)
-    return _group(name, listed.help, listed.what)
+    entry = COMMANDS[name]
+    if isinstance(entry.what, CommandPlace):
+        return _command(name, entry.what)
+    return _group(name, entry.help, entry.what)
 
 
 def _group(name: str, text: str, table: Mapping[str, CommandPlace | CommandGroup]) -> TyperGroup:

@@ -32,8 +32,8 @@ def disclose(
 
     if output is not None:
         named_files.check(output)
-    disclosed, digest = load_disclosure(disclosure)
-    entry, blank = record(DisclosedDeployment.of(read_config(config), parse_date(None)), disclosed, digest, tier)
+    content, digest = load_disclosure(disclosure)
+    entry, blank = record(DisclosedDeployment.of(read_config(config), parse_date(None)), content, digest, tier)
     if as_json:
         print_json({"record": entry, "blank": blank})
     text = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=100)

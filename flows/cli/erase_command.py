@@ -61,9 +61,9 @@ def erase(
     unit_ids = erasing.read_units(units)
     with ProgressLine() as progress:
         ledgers = ReleaseLedgers(tuple(release or ()), tuple(gone or ()))
-        erased = erasing.erase(ingest_run.look(loaded, needed=False), unit_ids, progress, ledgers)
+        erasure = erasing.erase(ingest_run.look(loaded, needed=False), unit_ids, progress, ledgers)
     if sys.stderr.isatty():  # a person looks at it; a log or a pipe would keep it
-        say_sentence(f"Only here: {erased.sentence}", err=True)
+        say_sentence(f"Only here: {erasure.sentence}", err=True)
     message = (
         "The store holds no row of these units, and will take in none. Copies elsewhere are untouched: backups, the "
         "source, and what was released."

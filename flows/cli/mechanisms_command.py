@@ -55,11 +55,11 @@ def mechanisms(name: Name = None, as_json: Json = False) -> None:
 
 def _list(as_json: bool) -> None:
     if as_json:
-        listed = [{"name": each.name, "status": each.status, "use": each.use, "title": each.title} for each in ENTRIES]
+        ours = [{"name": each.name, "status": each.status, "use": each.use, "title": each.title} for each in ENTRIES]
         others = [
             {"name": name, "status": "unvetted", "use": "release", "package": of} for name, of in offered("mechanism")
         ]
-        print_json([*listed, *others])
+        print_json([*ours, *others])
         return
     width = max(len(entry.name) for entry in ENTRIES)
     for entry in ENTRIES:
@@ -70,11 +70,11 @@ def _list(as_json: bool) -> None:
 
 
 def _auto() -> list[tuple[str, str]]:
-    compared = dict.fromkeys(mechanism.name for mechanism in proven(Metric("total")))
-    left_out = [entry.name for entry in ENTRIES if entry.use == "release" and entry.name not in compared]
+    candidates = dict.fromkeys(mechanism.name for mechanism in proven(Metric("total")))
+    left_out = [entry.name for entry in ENTRIES if entry.use == "release" and entry.name not in candidates]
     return [
         ("Mechanism", "auto: the proven mechanism with the least expected error"),
-        ("Compared", ", ".join(compared)),
+        ("Compared", ", ".join(candidates)),
         ("Left out", f"{', '.join(left_out)}, whose error depends on the records, so that nobody knows it beforehand"),
         (
             "By",

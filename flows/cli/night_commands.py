@@ -159,25 +159,25 @@ def _tell_result(
     from blockveil.pipeline.releases.publishing import find_published
     from blockveil.pipeline.report import error_lines, report_path
 
-    published = find_published(plan.loaded.output_root, plan.release_id)
-    if published is None:
+    release = find_published(plan.loaded.output_root, plan.release_id)
+    if release is None:
         raise LedgerError("The release is not there", "A finished release has a pointer", "Run again")
     status, charge = ledger.budget(plan.config.release.account), ledger.find(plan.release_id)
     rows = [("Result", message)]
     rows += [("Warning", charge.warning)] if charge is not None and charge.warning is not None else []
-    rows += error_lines(published.path)
+    rows += error_lines(release.path)
     rows += balance.budget_lines(status, plan.charge_of_a_night, plan.new_part)
-    rows += [("Release", str(published.path)), ("Report", str(report_path(published.path)))]
-    sent = destination_of(plan.loaded)
-    rows += [] if sent is None else [("Sent to", sent.pointer_address(plan.release_id))]
-    values: dict[str, Any] = {"release_id": plan.release_id, "output_digest": published.output_digest}
-    values["pointer"] = published.pointer
+    rows += [("Release", str(release.path)), ("Report", str(report_path(release.path)))]
+    destination = destination_of(plan.loaded)
+    rows += [] if destination is None else [("Sent to", destination.pointer_address(plan.release_id))]
+    values: dict[str, Any] = {"release_id": plan.release_id, "output_digest": release.output_digest}
+    values["pointer"] = release.pointer
     if seconds is not None:
         rows += in_words(seconds)
         values["seconds"] = seconds
-    warned = _warnings(plan) if as_json else []  # a person has read them before the run
+    warnings = _warnings(plan) if as_json else []  # a person has read them before the run
     print_answer(
-        [*(("Warning", text) for text in warned), *rows], as_json, **values, in_numbers=budgets.in_numbers(status)
+        [*(("Warning", text) for text in warnings), *rows], as_json, **values, in_numbers=budgets.in_numbers(status)
     )
 
 
@@ -203,5 +203,5 @@ def demo() -> None:
 
 
 def _demo_config() -> Path:
-    here = Path("configs") / quickstart.CONFIG.name  # in a checkout, or where somebody keeps a copy
-    return here if here.exists() else quickstart.write_config(Path("blockveil-demo"))
+    path = Path("configs") / quickstart.CONFIG.name  # in a checkout, or where somebody keeps a copy
+    return path if path.exists() else quickstart.write_config(Path("blockveil-demo"))

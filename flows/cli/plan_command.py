@@ -103,8 +103,8 @@ def _measured(slots: int) -> Rates:
 
 def _plain(made: Plan, found: GoodEnough, noise: ExcessNoise | None) -> dict[str, object]:
     """The plan, its digest, and what is displayed beside it and enters neither."""
-    warned = {} if noise is None else {"warning": noise.plain}
-    return {**made.public, "plan_digest": made.digest, "accuracy": found.plain, **warned}
+    warning = {} if noise is None else {"warning": noise.plain}
+    return {**made.public, "plan_digest": made.digest, "accuracy": found.plain, **warning}
 
 
 def _print(lines: Rows, found: GoodEnough, preview: bool, html: Path | None) -> None:

@@ -58,8 +58,8 @@ def site(
     ]
     values: dict[str, Any] = {"releases": site.releases, "pages_made": site.made, "unreadable": site.unreadable}
     if place is not None:
-        values["pages_sent"] = sent = place.upload(site.output)
-        rows.append(("Sent to", f"{place.first_page}; {sent} page{' was' if sent == 1 else 's were'} sent now"))
+        values["pages_sent"] = count = place.upload(site.output)
+        rows.append(("Sent to", f"{place.first_page}; {count} page{' was' if count == 1 else 's were'} sent now"))
     print_answer(rows, as_json, **values)
 
 

@@ -118,8 +118,8 @@ def ppca(
     )
     rows = list(findings.rows())
     if output is not None:
-        captured = study_frames.draw_frame(findings, calibration, NoiseKey(os.urandom(32)), output)
-        rows.append(("Written", f"{output}, labelled; it captures {captured:.1%} of the largest possible variance"))
+        share = study_frames.draw_frame(findings, calibration, NoiseKey(os.urandom(32)), output)
+        rows.append(("Written", f"{output}, labelled; it captures {share:.1%} of the largest possible variance"))
     print_answer(rows, as_json)
 
 

@@ -80,19 +80,19 @@ def verify_releases(
         None if ledger_key is None else _text("--ledger-key", ledger_key),
         tuple(read_public_key("--officer", one) for one in officer or ()),
     )
-    checked = [verify(place, evidence, root) for place, root in places]
+    verdicts = [verify(place, evidence, root) for place, root in places]
     if as_json:
-        print_json({"releases": [one.plain for one in checked], "hold": all(one.holds for one in checked)})
+        print_json({"releases": [one.plain for one in verdicts], "hold": all(one.holds for one in verdicts)})
     else:
-        for one in checked:
+        for one in verdicts:
             _print(one)
         print_rows([("Not checked", evidence.not_checked)])
-    failed = [one for one in checked if not one.holds]
-    if failed:
+    faults = [one for one in verdicts if not one.holds]
+    if faults:
         raise StoreError(
-            f"{failed[0].name} does not verify" + (f", nor do {len(failed) - 1:,} more" if len(failed) > 1 else ""),
+            f"{faults[0].name} does not verify" + (f", nor do {len(faults) - 1:,} more" if len(faults) > 1 else ""),
             "A release shows its content, promise, noise, sensitivity and unit by itself",
-            failed[0].remedy,
+            faults[0].remedy,
         )
 
 

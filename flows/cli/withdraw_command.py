@@ -25,9 +25,9 @@ def withdraw_release(
     from blockveil.pipeline.releases.withdrawing import withdraw
 
     withdrawal = withdraw(read_config(config), release_id, why, remove=remove)
-    before = "" if withdrawal.reason == why else "It had been withdrawn before; the first reason stays.\n"
+    remark = "" if withdrawal.reason == why else "It had been withdrawn before; the first reason stays.\n"
     message = (
-        f"{withdrawal.release_id} was withdrawn on {withdrawal.day}: {withdrawal.reason}\n{before}"
+        f"{withdrawal.release_id} was withdrawn on {withdrawal.day}: {withdrawal.reason}\n{remark}"
         "Its budget remains spent, because nobody can take back what was read. Tell those who have copies: a copy does "
         "not show that it was withdrawn."
     )

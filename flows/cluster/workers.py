@@ -192,10 +192,10 @@ def _compare(found: dict[str, Any], expected: dict[str, str], name: str) -> None
     for answer in found.values():
         if isinstance(answer, CommClosedError):
             continue  # it left meanwhile; whoever comes back is checked as one that joins
-        there = answer if isinstance(answer, str) else "none"
-        if there != expected[name]:
+        version = answer if isinstance(answer, str) else "none"
+        if version != expected[name]:
             raise ClusterUnfit(
-                f"A worker has another version of {name}: {_differences(expected, {name: there})}",
+                f"A worker has another version of {name}: {_differences(expected, {name: version})}",
                 "Workers run the code and packages of the client, so that the plan holds for what they compute",
                 "Install the same locked packages on the workers",
             )

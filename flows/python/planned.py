@@ -58,12 +58,12 @@ class PlannedRelease:
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers that decide the release, as plain JSON values; the same as ``blockveil plan --json``."""
-        warned = {} if self.noise is None else {"warning": self.noise.plain}
+        warning = {} if self.noise is None else {"warning": self.noise.plain}
         return {
             **self.plan.public,
             "plan_digest": self.plan.digest,
             "accuracy": self.accuracy.plain,
-            **warned,
+            **warning,
         }
 
     def page(self) -> str:
@@ -127,12 +127,12 @@ def plan(
     DataError
         The store is there and does not fit what the config declares.
     """
-    supposed = Supposed(guess(rows), fraction("correlation", correlation), fraction("spread", spread))
+    assumptions = Supposed(guess(rows), fraction("correlation", correlation), fraction("spread", spread))
     loaded = config_of(config, tables)
     ledger = Ledger(loaded.ledger_url)
     plan = plan_ahead(loaded, day_of(date), ledger)
     store = look(plan.loaded)
-    accuracy = good_enough(plan, AccuracyQuestion(supposed, options, preview, target))
+    accuracy = good_enough(plan, AccuracyQuestion(assumptions, options, preview, target))
     rates = None
     if measure:
         from blockveil.pipeline.plan.machine_speed import measure as rates_of  # takes long to import

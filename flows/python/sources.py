@@ -51,8 +51,8 @@ def config_of(given: Given, tables: Mapping[str, Any], allowed: tuple[str, ...] 
 def _merged(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     tree = dict(below)
     for name, value in over.items():
-        both = isinstance(value, dict) and isinstance(tree.get(name), dict)
-        tree[name] = _merged(tree[name], value) if both else value
+        both_tables = isinstance(value, dict) and isinstance(tree.get(name), dict)
+        tree[name] = _merged(tree[name], value) if both_tables else value
     return tree
 
 

@@ -77,5 +77,5 @@ def conduct(attempt: Attempt, run: StepRunner, show: Callable[[Report], object] 
 
 
 def _in_words(outcome: Outcome) -> str:
-    resumed = outcome.resumed
-    return f"Released {outcome.release_id}." + (f" {resumed[0].upper()}{resumed[1:]}." if resumed else "")
+    words = outcome.resumed
+    return f"Released {outcome.release_id}." + (f" {words[0].upper()}{words[1:]}." if words else "")

@@ -62,9 +62,9 @@ def make_store(steps: Steps, name: str, night: date | None) -> str:
 
 
 def _look(loaded: LoadedIngest, night: date | None) -> Source:
-    here = deployed.of_run()
-    before = up_to(loaded.config, night, here.night())
-    return ingest_run.look(loaded, before=None if before is None else min(before, here.today()))
+    context = deployed.of_run()
+    before = up_to(loaded.config, night, context.night())
+    return ingest_run.look(loaded, before=None if before is None else min(before, context.today()))
 
 
 def _coarse(tell: Tell) -> Tell:

@@ -35,8 +35,8 @@ def raised(reviewed: ReleaseConfig, asked: ReleaseConfig) -> tuple[str, float, f
 
 def may_be_asked(key: object, release: bool) -> bool:
     """Whether the form of a release, or of a dry run, may override a key."""
-    allowed = FORM_OF_RELEASE if release else FORM_OF_DRY_RUN
-    return isinstance(key, str) and any(key == prefix or key.startswith(f"{prefix}.") for prefix in allowed)
+    prefixes = FORM_OF_RELEASE if release else FORM_OF_DRY_RUN
+    return isinstance(key, str) and any(key == prefix or key.startswith(f"{prefix}.") for prefix in prefixes)
 
 
 def of_form_in_words() -> str:

@@ -52,8 +52,8 @@ def plan(question: WhatIf, budget_of: str | None = None, logical_date: date | No
 
 
 def _plan(asked: WhatIfQuestion) -> Plan:
-    here = deployed.of_run()
-    release_plan = plan_of(asked.question, asked.logical_date or here.night())
+    context = deployed.of_run()
+    release_plan = plan_of(asked.question, asked.logical_date or context.night())
     budget = None if asked.budget_of is None else _budget(release_plan, asked.budget_of)
     rows = summary.describe(release_plan, None if budget is None else price_of(release_plan, budget))
     # At the bound: a guess of the number of records is no parameter of a run.

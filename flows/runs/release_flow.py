@@ -161,14 +161,14 @@ def release_planned(
 
 def _plan(name: str, mode: Mode, day: date | None, overrides: dict[str, str]) -> tuple[Plan, Ledger, str | None]:
     """The planned release, and why it comes too late where it does."""
-    here = deployed.of_run()
+    context = deployed.of_run()
     loaded = resolve(name, overrides, allowed.RELEASE if mode == "release" else allowed.DRY_RUN)
     ledger = Ledger(loaded.ledger_url)
-    plan = plan_begun(loaded, day or here.night(), ledger)
+    plan = plan_begun(loaded, day or context.night(), ledger)
     # An override may name any place, and what is there must not show to whoever fills in a form.
     elsewhere = any(key.partition(".")[0] == "data" for key in overrides)
     artifacts.show_plan(plan, ledger, None if elsewhere else look(loaded))
-    late = None if day is not None else here.missed(datetime.now(UTC))
+    late = None if day is not None else context.missed(datetime.now(UTC))
     if mode == "release" and plan.charged:
         late = None  # what an earlier attempt began is finished, however late: it costs nothing more
     return plan, ledger, late
@@ -197,10 +197,10 @@ def _bring_in(steps: Steps, plan: Plan, ledger: Ledger) -> None:
     name = night.ingest
     if steps.run("look for a charge", lambda: budgets.has_charge(plan, ledger)):
         return
-    after = steps.on_failure
+    on_failure = steps.on_failure
     steps.on_failure = "Nothing was spent. No store was made, and one that grows is as it was."
     get_run_logger().info("%s", make_store(steps, name, plan.logical_date))
-    steps.on_failure = after
+    steps.on_failure = on_failure
 
 
 def _release(steps: Steps, plan: Plan, ledger: Ledger, approver: str | None, heard: Tell | None = None) -> State[Any]:
@@ -224,12 +224,12 @@ def _ask(steps: Steps, plan: Plan, ledger: Ledger, given: str | None) -> str | N
     question = steps.run("ask for approval", lambda: budgets.approval_needed(plan, ledger))
     if question is None:
         return None
-    signed = plan.config.approval.officers is not None
-    by = steps.run("look for a signature", lambda: _signer(plan, ledger, question)) if signed else given
+    has_officers = plan.config.approval.officers is not None
+    by = steps.run("look for a signature", lambda: _signer(plan, ledger, question)) if has_officers else given
     if by is not None:
         return by
     if runtime.deployment.id is None:
-        remedy = signed_approval.remedy(plan) if signed else "Give --approve NAME"
+        remedy = signed_approval.remedy(plan) if has_officers else "Give --approve NAME"
         raise Stopped(_refused(f"{question.text} This run has no deployment, so it cannot wait", remedy))
     get_run_logger().warning("%s Waiting for up to %d hours.", question.text, WAIT_HOURS)
     answer: Any = None
@@ -249,7 +249,7 @@ def _ask(steps: Steps, plan: Plan, ledger: Ledger, given: str | None) -> str | N
     get_run_logger().info("%s: decision %r by %r", plan.release_id, answer.decision, decided_by)
     if answer.decision != "approve":
         raise Stopped(_refused(*_by_a_person(plan, answer)))
-    if signed:  # whoever resumes the run has the shared password alone
+    if has_officers:  # whoever resumes the run has the shared password alone
         return steps.run("look for a signature", lambda: _found(plan, ledger, question))
     return decided_by
 
@@ -275,13 +275,13 @@ def _asked(question: ApprovalRequest) -> tuple[str, Any]:
     A question whose answer never came, as that of a run that was taken for dead, is asked anew under another name: the
     server asks under each only once.
     """
-    used = _used_names()
+    names = _used_names()
     for number in count(1):
         key = question.key if number == 1 else f"{question.key}-{number}"
-        entered: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{key}")["response"])
-        if entered or key not in used:
+        response: Any = read_flow_run_input(keyset_from_base_key(f"suspended-{key}")["response"])
+        if response or key not in names:
             break
-    return key, entered
+    return key, response
 
 
 def _used_names() -> Collection[str]:
@@ -293,8 +293,8 @@ def _used_names() -> Collection[str]:
 def _answered(question: ApprovalRequest) -> Approval | None:
     """What a person has entered on the page of this run, if it has waited for that already."""
     try:
-        _, entered = _asked(question)
-        return Approval(**entered) if entered else None
+        _, response = _asked(question)
+        return Approval(**response) if response else None
     except (TypeError, ValueError) as error:
         why = type(error).__name__
     raise NotApproved.because(*_unusable(why))

@@ -145,10 +145,10 @@ class Steps:
         return results[-1]
 
     def _explained(self, error: BlockveilError) -> State[Any]:
-        spent = self._spent(type(error).__name__)
-        get_run_logger().error("%s %s", error, spent)
+        sentence = self._spent(type(error).__name__)
+        get_run_logger().error("%s %s", error, sentence)
         again = f" {when_tried_again()}" if error.passes else ""
-        return Failed(name=name_of(error), message=f"{error} {spent}{again}", data=error)
+        return Failed(name=name_of(error), message=f"{error} {sentence}{again}", data=error)
 
     def _spent(self, reason: str) -> str:
         try:

@@ -127,7 +127,7 @@ def of_dataset(steps: Steps, dataset: str) -> Iterator[None]:
 
 
 def _busy(dataset: str, spent: str) -> State[Any]:
-    waited = f"Another run of data set '{dataset}' was at work for {WAIT_SECONDS // 3600} hours. One runs at a time."
-    message = f"{waited} {spent} {when_tried_again()}"
+    reason = f"Another run of data set '{dataset}' was at work for {WAIT_SECONDS // 3600} hours. One runs at a time."
+    message = f"{reason} {spent} {when_tried_again()}"
     get_run_logger().error(message)
     return Failed(name="DatasetBusy", message=message)

@@ -71,10 +71,10 @@ def admit(run: FlowRun, deployment: DeploymentResponse | None, flow_name: str, r
     loaded = load_deployments(root, only=deployment.name)
     entry, local = deployments.find(loaded, f"{flow_name}/{deployment.name}")
     code.check(deployment.version)
-    changed = differences(local, deployment)
-    if changed:
+    fields = differences(local, deployment)
+    if fields:
         raise _refusal(
-            f"The deployment '{local.full_name}' on the server differs from the reviewed folder: {', '.join(changed)}",
+            f"The deployment '{local.full_name}' on the server differs from the reviewed folder: {', '.join(fields)}",
             "Where the folder has changed since, deploy it again (or restart `blockveil serve`); else find out who "
             "changed the server, and then do the same",
         )
@@ -139,9 +139,9 @@ def _check_run(run: FlowRun) -> None:
         "empirical_policy.retries": policy.retries,
         "empirical_policy.retry_delay": policy.retry_delay,
     }
-    wrong = [name for name, value in settings.items() if value]
-    if wrong:
-        raise _refusal(f"The run has {', '.join(wrong)} of its own", "Start it again from its deployment's form")
+    fields = [name for name, value in settings.items() if value]
+    if fields:
+        raise _refusal(f"The run has {', '.join(fields)} of its own", "Start it again from its deployment's form")
 
 
 def _parameters(given: dict[str, Any], made: RunnerDeployment, flow: Flow[..., Any]) -> dict[str, Any]:

@@ -152,9 +152,9 @@ class Alarms:
             ("runs have failed", partial(self._ended, client, now)),
             ("runs wait", partial(self._waiting, client, now)),
         ]
-        deployed = {night.config: each for night, each in revival.deployed_nights(client, self._loaded, self._pool)}
+        by_config = {night.config: each for night, each in revival.deployed_nights(client, self._loaded, self._pool)}
         for night in self._loaded.deployments.night:
-            deployment = deployed.get(night.config)
+            deployment = by_config.get(night.config)
             is_off = deployment is not None and not revival.is_active(deployment)
             if night.mode == "release":
                 parts.append((f"the budget of {night.config} is low", partial(self._low_of, night, now)))

@@ -139,13 +139,13 @@ def emit(
     run
         The run that it is about, if it is about one.
     """
-    related = [] if run is None else [{"prefect.resource.id": f"{_RUN}{run}", "prefect.resource.role": "flow-run"}]
+    resources = [] if run is None else [{"prefect.resource.id": f"{_RUN}{run}", "prefect.resource.role": "flow-run"}]
     body = {
         "id": str(uuid4()),
         "occurred": now.isoformat(),
         "event": event,
         "resource": {"prefect.resource.id": f"{_RESOURCE}{about}", _RECIPIENT: recipient},
-        "related": related,
+        "related": resources,
         "payload": {"message": message},
     }
     client.request("POST", "/events", json=[body]).raise_for_status()
@@ -165,13 +165,13 @@ def told(client: SyncPrefectClient, about: str, now: datetime) -> list[Told]:
     """
     alarms = _events(client, now, ALARM, resource={"id": [f"{_RESOURCE}{about}"]})
     numbers = [f"{_EVENT}{each['id']}" for each in alarms]
-    executed = _events(client, now, "prefect.automation.action.executed", related={"id": numbers}) if numbers else []
-    sent = {part["prefect.resource.id"] for each in executed for part in each["related"]}
+    actions = _events(client, now, "prefect.automation.action.executed", related={"id": numbers}) if numbers else []
+    deliveries = {part["prefect.resource.id"] for each in actions for part in each["related"]}
     return [
         Told(
             to := each["resource"].get(_RECIPIENT, ""),
             datetime.fromisoformat(each["occurred"]),
-            not to or f"{_EVENT}{each['id']}" in sent,
+            not to or f"{_EVENT}{each['id']}" in deliveries,
         )
         for each in alarms
     ]

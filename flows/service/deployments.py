@@ -208,8 +208,8 @@ def stores(loaded: LoadedDeployments) -> list[str]:
     DataError, StoreError
         A store does not fit its config, so that its nights would be refused.
     """
-    looked = {night.config: look(loaded.configs[night.config]) for night in loaded.deployments.night}
-    return [f"{name}: {store.sentence}" for name, store in looked.items() if not store.there]
+    by_config = {night.config: look(loaded.configs[night.config]) for night in loaded.deployments.night}
+    return [f"{name}: {store.sentence}" for name, store in by_config.items() if not store.there]
 
 
 def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:
@@ -221,11 +221,11 @@ def keep_pauses(deployments: Sequence[RunnerDeployment]) -> None:
             if current is None:
                 continue
             deployment.paused = current.paused
-            stopped = {_time(each) for each in current.schedules if not each.active}
+            pauses = {_time(each) for each in current.schedules if not each.active}
             # A night that was switched off stays so when its file names another hour.
-            off = bool(current.schedules) and len(stopped) == len(current.schedules)
+            off = bool(current.schedules) and len(pauses) == len(current.schedules)
             for schedule in deployment.schedules or []:
-                schedule.active = bool(schedule.active) and not off and _time(schedule) not in stopped
+                schedule.active = bool(schedule.active) and not off and _time(schedule) not in pauses
 
 
 def _time(planned: DeploymentSchedule | DeploymentScheduleCreate | DeploymentScheduleUpdate) -> tuple[Any, Any]:

@@ -84,10 +84,10 @@ class Door:
                 await send({"type": "websocket.close", "code": _REFUSED, "reason": "Invalid token"})
             return
         connections.show_login(scope)
-        heard = [{"type": "websocket.connect"}, first]
+        messages = [{"type": "websocket.connect"}, first]
 
         async def receive_again() -> Any:
-            return heard.pop(0) if heard else await receive()
+            return messages.pop(0) if messages else await receive()
 
         async def send_on(message: Any) -> None:
             if message["type"] != "websocket.accept":

@@ -66,10 +66,10 @@ def _checked(place: Path) -> Path:
     except OSError as error:
         failure = durable.store_error(error, "The Prefect home cannot be made", "PREFECT_HOME")
     else:
-        changed = next((at for at in (place, *_reached(place, status)) if _is_of_others(at)), None)
-        if changed is None:
+        foreign = next((at for at in (place, *_reached(place, status)) if _is_of_others(at)), None)
+        if foreign is None:
             return place
-        what = "The" if changed == place else f'"{changed.name}" in the'
+        what = "The" if foreign == place else f'"{foreign.name}" in the'
         failure = StoreError(
             f"{what} Prefect home {place} belongs to another user, or others can write to it",
             "It holds settings, which can name code, the login and the database of the server",
@@ -209,10 +209,10 @@ def read_again() -> None:
 def is_ours(place: Path, address: str) -> bool:
     """Whether an address is the one at which this home's server was started, and this user listens there now."""
     try:
-        recorded = (place / ADDRESS).read_text("utf-8").strip()
+        own_address = (place / ADDRESS).read_text("utf-8").strip()
     except OSError:
         return False
-    return recorded.rstrip("/") == address.rstrip("/") and _is_own_listener(recorded)
+    return own_address.rstrip("/") == address.rstrip("/") and _is_own_listener(own_address)
 
 
 def _is_own_listener(address: str) -> bool:

@@ -81,15 +81,15 @@ def _values(plan: Plan) -> dict[str, float]:
         return {"ledger_readable": 1.0}
     nights = charges_of(ledger, plan.config.release)
     last = last_released(nights, (datetime.now(UTC) + _FIRST_ZONE).date())
-    released = sum(state is State.RELEASED for state in nights.values())
+    release_count = sum(state is State.RELEASED for state in nights.values())
     values = {
         "ledger_readable": 1.0,
         "epsilon_granted": status.epsilon,
         "epsilon_spent": status.spent_epsilon,
         "budget_spent_ratio": status.used,
         "nights_left": float(budgets.nights_left(plan, ledger, status)),
-        "releases": float(released),
-        "unfinished_nights": float(len(nights) - released),
+        "releases": float(release_count),
+        "unfinished_nights": float(len(nights) - release_count),
     }
     if last is not None:
         values["last_release_timestamp_seconds"] = datetime.combine(last, time(), UTC).timestamp()

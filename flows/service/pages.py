@@ -69,16 +69,16 @@ def shown_deployments(client: SyncPrefectClient, full_names: Iterable[str]) -> d
             lambda limit, offset: client.read_flows(flow_filter=flows, limit=limit, offset=offset)
         )
         flow_of = {flow.id: flow.name for flow in names}
-        deployments, lost = readable(
+        deployments, unreadable = readable(
             lambda limit, offset: client.read_deployments(
                 flow_filter=flows, deployment_filter=of, limit=limit, offset=offset
             )
         )
-        if not lost + unnamed:
+        if not unreadable + unnamed:
             break
         time.sleep(_SECONDS)
     else:
-        _log.warning("The server cannot show %d of the deployments, which somebody has changed", lost + unnamed)
+        _log.warning("The server cannot show %d of the deployments, which somebody has changed", unreadable + unnamed)
     responses = {f"{flow_of.get(each.flow_id)}/{each.name}": each for each in deployments}
     return {name: responses[name] for name in pairs if name in responses}
 
@@ -136,8 +136,8 @@ def pages(
     def read(limit: int, offset: int) -> Sequence[FlowRun]:
         return client.read_flow_runs(flow_run_filter=of, work_pool_filter=pool, limit=limit, offset=offset)
 
-    flow_runs, lost = readable(read)
-    if lost:
+    flow_runs, unreadable = readable(read)
+    if unreadable:
         filters = {"flow_runs": of, "work_pools": pool}
         _delete_unreadable(client, filters, {run.id for run in flow_runs})
     return flow_runs
@@ -154,14 +154,14 @@ def readable(read: Callable[[int, int], Sequence[Item]]) -> tuple[list[Item], in
         The server answers nothing at all.
     """
     items: list[Item] = []
-    offset = lost = 0
+    offset = unreadable = 0
     while True:
         part, missing = _page(read, offset)
         items += part
-        lost += missing
+        unreadable += missing
         offset += _PAGE
         if len(part) + missing < _PAGE:
-            return items, lost
+            return items, unreadable
 
 
 def _page(read: Callable[[int, int], Sequence[Item]], offset: int) -> tuple[list[Item], int]:

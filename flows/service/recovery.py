@@ -171,25 +171,25 @@ def _due(
 ) -> list[catch_up.Due]:
     config, zone = loaded.configs[night.config], ZoneInfo(night.timezone)
     ledger = Ledger(config.ledger_url)
-    started = budgets.granted(plan_near(config, now.date()), ledger) is not None
-    charges = catch_up.charges_of(ledger, config.config.release) if started else {}
+    has_budget = budgets.granted(plan_near(config, now.date()), ledger) is not None
+    charges = catch_up.charges_of(ledger, config.config.release) if has_budget else {}
     if since is None:
-        after, last = _created(deployment, now), catch_up.last_released(charges, now.astimezone(zone).date())
+        start, last = _created(deployment, now), catch_up.last_released(charges, now.astimezone(zone).date())
         first = date.min if last is None else last + timedelta(days=1)
     else:
-        after, first = datetime.combine(since, time(), zone), since
-    scheduled = [at for at in times(night.cron, night.timezone, after, now) if at.date() >= first]
-    fresh = {at.date() for at in scheduled if now - at <= timedelta(minutes=night.grace_minutes)}
+        start, first = datetime.combine(since, time(), zone), since
+    starts = [at for at in times(night.cron, night.timezone, start, now) if at.date() >= first]
+    fresh = {at.date() for at in starts if now - at <= timedelta(minutes=night.grace_minutes)}
     days_with_run = {night_of(run, night) for run in pages(client, runs([deployment.id], _TAKEN))}
     if since is None:  # who asks for nights by their date wants those too that somebody has ended before
-        days_with_run |= _decided(client, deployment.id, night, after)
-    return catch_up.due([at.date() for at in scheduled], charges, days_with_run - {None}, night.missed_nights, fresh)
+        days_with_run |= _decided(client, deployment.id, night, start)
+    return catch_up.due([at.date() for at in starts], charges, days_with_run - {None}, night.missed_nights, fresh)
 
 
 def _decided(client: SyncPrefectClient, deployment: UUID, night: NightSection, since: datetime) -> set[date | None]:
     """Nights of runs that were skipped by the policy, or cancelled by a person."""
-    ended = runs([deployment], (StateType.COMPLETED, StateType.CANCELLED), planned_after=since - timedelta(days=1))
-    releases = [run for run in pages(client, ended) if run.parameters.get("mode") == "release"]
+    run_filter = runs([deployment], (StateType.COMPLETED, StateType.CANCELLED), planned_after=since - timedelta(days=1))
+    releases = [run for run in pages(client, run_filter) if run.parameters.get("mode") == "release"]
     return {night_of(run, night) for run in releases if not was_stopped(run)}
 
 

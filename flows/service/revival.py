@@ -185,12 +185,12 @@ def revive(loaded: LoadedDeployments, now: datetime, pool: str | None = None) ->
     """
     with get_client(sync_client=True) as client:
         nights = of_nights(client, loaded, pool)
-        ended = [run for run in _ended(client, list(nights), now) if _is_revivable(run, now)] if nights else []
-        lease = turns.take(client, _TURN) if ended and pool is not None else None
+        runs = [run for run in _ended(client, list(nights), now) if _is_revivable(run, now)] if nights else []
+        lease = turns.take(client, _TURN) if runs and pool is not None else None
         if lease is None and pool is not None:
             return []
         try:
-            return [line for run in ended if (line := _revived(client, loaded, run, nights[run.deployment_id], now))]
+            return [line for run in runs if (line := _revived(client, loaded, run, nights[run.deployment_id], now))]
         finally:
             if lease is not None:
                 turns.give_back(client, lease)

@@ -99,10 +99,10 @@ def of_pool(pool: str, name: str, seconds: float) -> Find:
             due = await client.get_scheduled_flow_runs_for_work_pool(pool, scheduled_before=before)
         # One that is pinned to nothing was made by no `blockveil service deploy`: it is started, and refused in words.
         pins = {number: await _pin(client, number) for number in {each.flow_run.deployment_id for each in due}}
-        here = code.installed() if due else ""  # what a process would run that is started now
-        other = {number: pin for number, pin in pins.items() if pin and pin != here}
+        mine = code.installed() if due else ""  # what a process would run that is started now
+        other = {number: pin for number, pin in pins.items() if pin and pin != mine}
         for pin in {*other.values()} - reported:
-            _log.warning("Runs wait for a worker with the code that they are pinned to, %s; here is %s", pin[:60], here)
+            _log.warning("Runs wait for a worker with the code that they are pinned to, %s; here is %s", pin[:60], mine)
         reported.update(other.values())
         return [each.flow_run for each in due if each.flow_run.deployment_id not in other]
 
@@ -166,11 +166,11 @@ class Runner:
 
     async def until_stopped(self, gone: Callable[[], bool]) -> None:
         """Start runs until a signal says stop or ``gone`` does; then the runs that work are ended, and waited for."""
-        stopped = asyncio.Event()
+        stop_event = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+            asyncio.get_running_loop().add_signal_handler(number, stop_event.set)
         async with get_client() as client:
-            stop = asyncio.ensure_future(stopped.wait())
+            stop = asyncio.ensure_future(stop_event.wait())
             while not stop.done() and not gone():
                 look = asyncio.ensure_future(self._look(client))
                 await asyncio.wait((stop, look), return_when=asyncio.FIRST_COMPLETED)
@@ -221,8 +221,8 @@ class Runner:
             _log.error("Run '%s' was not started (%s)", run.id, type(error).__name__)
             with suppress(Exception):  # else it would seem to be about to start for ever
                 text = f"Its process could not be started ({type(error).__name__}). Run it again."
-                lost: State[Any] = Cancelled(message=STOPPED) if self._stopping else Crashed(message=text)
-                await propose_state(client, lost, flow_run_id=run.id)
+                end_state: State[Any] = Cancelled(message=STOPPED) if self._stopping else Crashed(message=text)
+                await propose_state(client, end_state, flow_run_id=run.id)
         finally:
             del self._at_work[run.id]
         if self._stopping:
@@ -249,8 +249,8 @@ class Runner:
             present = (await client.read_flow_run(run.id)).state
             if present is not None and present.type not in (*AT_WORK, StateType.SCHEDULED):
                 return None  # such as one that waits for a person: how its process ended is nothing to it
-            died = self._watch.died
-            state = None if died is None else await in_background(died, run.id)
+            after_death = self._watch.died
+            state = None if after_death is None else await in_background(after_death, run.id)
         except Exception as error:  # noqa: BLE001 - a server or a ledger that is away; the run is looked at again later
             _log.warning("What follows run '%s' is not known yet (%s)", run.id, type(error).__name__)
             state = None
@@ -281,11 +281,11 @@ async def _say_stopped(client: PrefectClient, number: UUID) -> None:
 async def in_background(work: Callable[..., Result], *values: Any) -> Result:
     """Do work in a thread that no end of this process waits for, unlike that of ``asyncio.to_thread``."""
     loop, context = asyncio.get_running_loop(), copy_context()
-    ended: asyncio.Future[Callable[[], Result]] = loop.create_future()
+    future: asyncio.Future[Callable[[], Result]] = loop.create_future()
 
     def settle(outcome: Callable[[], Result]) -> None:
-        if not ended.done():
-            ended.set_result(outcome)
+        if not future.done():
+            future.set_result(outcome)
 
     def run() -> None:
         outcome: Callable[[], Result]
@@ -298,7 +298,7 @@ async def in_background(work: Callable[..., Result], *values: Any) -> Result:
             loop.call_soon_threadsafe(settle, outcome)
 
     threading.Thread(target=run, daemon=True).start()
-    return (await ended)()
+    return (await future)()
 
 
 def _raise(error: Exception) -> Any:

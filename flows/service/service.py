@@ -88,9 +88,9 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     deployments.plans(loaded)
     for line in deployments.stores(loaded):
         tell(line)
-    died = revival.after_death(loaded)
+    after_death = revival.after_death(loaded)
     if own is not None:  # nothing of what seems to be at work survived the last stop; it has its slots until now
-        silence.Watch(deployments.served(), died=died).look((), patience=0.0)
+        silence.Watch(deployments.served(), died=after_death).look((), patience=0.0)
     limits.prepare(loaded, anew=own is not None)
     runner_deployments = deployments.build(loaded)
     deployments.keep_pauses(runner_deployments)
@@ -105,7 +105,7 @@ def _run(loaded: LoadedDeployments, own: server.Running | None, tell: Callable[[
     settings = get_current_settings().runner
     due = runner.of_deployments(list(numbers.values()))
     find = recovery.tended(due, tend)
-    watch = silence.Watch(numbers.values(), died=died)
+    watch = silence.Watch(numbers.values(), died=after_death)
     runs = runner.Runner(find, loaded.root, settings.poll_frequency, settings.process_limit, watch)
     asyncio.run(runs.until_stopped(lambda: own is not None and own.process.poll() is not None))
     if own is not None and own.process.poll() is not None:

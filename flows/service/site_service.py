@@ -290,5 +290,5 @@ def _sending(place: SiteSection, root: Path) -> list[str]:
 def _stamp(source: SiteSource) -> tuple[object, ...]:
     ledgers = {each.ledger_path for each in source.configs.values() if each.ledger_path is not None}
     files = sorted(path.with_name(path.name + end) for path in ledgers for end in ("", "-wal"))
-    changed = tuple((str(file), file.stat().st_mtime_ns) for file in files if file.exists())
-    return datetime.now().astimezone().strftime("%Y-%m-%d %H"), fingerprint(source.roots), changed
+    mtimes = tuple((str(file), file.stat().st_mtime_ns) for file in files if file.exists())
+    return datetime.now().astimezone().strftime("%Y-%m-%d %H"), fingerprint(source.roots), mtimes
