@@ -127,17 +127,17 @@ def _filled(table: str, shape: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _features(table: str, shape: dict[str, Any], found: BoundsFile) -> Any:
     """Features as the config lists them, with the bounds that they lack."""
     intervals = {each.name: {"lower": each.lower, "upper": each.upper} for each in found.features}
-    listed = repeated(shape.get("features", [{"name": name} for name in intervals]))
-    if not isinstance(listed, list | tuple) or not all(isinstance(each, dict) for each in listed):
-        return listed
-    for each in listed:
+    features = repeated(shape.get("features", [{"name": name} for name in intervals]))
+    if not isinstance(features, list | tuple) or not all(isinstance(each, dict) for each in features):
+        return features
+    for each in features:
         if not {"lower", "upper"} <= each.keys() and each.get("name") not in intervals:
             raise ConfigError(
                 f'query.{table}.features: "{str(each.get("name"))[:60]}" has no bounds',
                 "Its release gave none for it, and the config declares none",
                 "Write lower and upper from public knowledge, or ask for its histogram too",
             )
-    return [{**intervals.get(each.get("name", ""), {}), **each} for each in listed]
+    return [{**intervals.get(each.get("name", ""), {}), **each} for each in features]
 
 
 def _read(folder: Path, key: str, name: str) -> tuple[BoundsFile, str]:

@@ -148,9 +148,9 @@ class Deployments(Section):
             ("verify", [check.config for check in self.verify]),
             ("ingest", [ingest.config for ingest in self.ingest]),
         ):
-            repeated = next((name for name in names if names.count(name) > 1), None)
-            if repeated is not None:
-                raise refusal(table, f'"{repeated}" has two of them', "Each has one schedule", "Remove one")
+            repeat = next((name for name in names if names.count(name) > 1), None)
+            if repeat is not None:
+                raise refusal(table, f'"{repeat}" has two of them', "Each has one schedule", "Remove one")
 
 
 @dataclass(frozen=True)

@@ -117,16 +117,16 @@ def _by_place(
         by_place.setdefault(_written(place, problem), (place, []))[1].append(problem)
     kinds = {path: several[0]["type"] for path, (_, several) in by_place.items()}
     misspelt = (by_place[path][0] for path, kind in kinds.items() if kind == "extra_forbidden")
-    meant = {(*place.path[:-1], _near(place)) for place in misspelt}
+    near_paths = {(*place.path[:-1], _near(place)) for place in misspelt}
     # A misspelt key is also a missing one, a list whose entries are refused is also too short, and a table whose keys
     # are refused is also none of the words that could stand in its place.
-    implied = {
+    implications = {
         path
         for path, kind in kinds.items()
-        if (kind == "missing" and path in meant)
+        if (kind == "missing" and path in near_paths)
         or (kind in ("too_short", "literal_error") and any(path == other[: len(path)] != other for other in kinds))
     }
-    return {path: each for path, each in by_place.items() if path not in implied}
+    return {path: each for path, each in by_place.items() if path not in implications}
 
 
 def _single(problems: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
@@ -193,24 +193,24 @@ def _place(location: tuple[int | str, ...], tree: Mapping[str, Any], root: type[
     models: Models = [root]
     path: Path = ()
     owners, description = models, ""
-    here: Any = tree
+    node: Any = tree
     for part in location:
         if isinstance(part, int):
             path = (*path, part)
-        elif _alternative(part, models) and not _has_key(here, part):
+        elif _alternative(part, models) and not _has_key(node, part):
             continue
         elif part.startswith("<") or (len(models) > 1 and _tagged(models, part)):
             models = _tagged(models, part)
             continue
         else:
             field = next((m.model_fields[part] for m in models if part in m.model_fields), None)
-            if field is None and not models and not isinstance(here, Mapping):
+            if field is None and not models and not isinstance(node, Mapping):
                 continue  # the name of an alternative for one value
             path, owners = (*path, part), models
-            described = (field.description or "") if field else ""
-            description = textwrap.shorten(described, _LONGEST_DESCRIPTION, placeholder=" ...")
+            full_text = (field.description or "") if field else ""
+            description = textwrap.shorten(full_text, _LONGEST_DESCRIPTION, placeholder=" ...")
             models = list(_models(field.annotation)) if field else []
-        here = here[part] if _has_key(here, part) else None
+        node = node[part] if _has_key(node, part) else None
     return _Place(path, owners, description, root)
 
 

@@ -237,8 +237,8 @@ class IngestConfig(Section):
     def drops(self) -> bool:
         """Whether a record may be left out."""
         policies = getattr(self.unit, "missing", None) == "drop" or any(column.drops for column in self.columns)
-        filtered = isinstance(self.source, DatabaseSource) and self.source.filters
-        return policies or filtered or self.ingest.partition is not None
+        has_filter = isinstance(self.source, DatabaseSource) and self.source.filters
+        return policies or has_filter or self.ingest.partition is not None
 
     @property
     def arrival(self) -> ArrivalSection | None:
@@ -264,11 +264,11 @@ class IngestConfig(Section):
     def _one_absence(self) -> None:
         if not isinstance(self.source, CsvSource):
             return
-        declared = [(name, values) for column in self.columns for name, values in declared_texts(column)]
+        text_values = [(name, values) for column in self.columns for name, values in declared_texts(column)]
         if self.ingest.partition is not None:
             only = self.ingest.partition
-            declared.append((only.column, frozenset(only.values or {only.value})))
-        for name, values in declared:
+            text_values.append((only.column, frozenset(only.values or {only.value})))
+        for name, values in text_values:
             for text in self.source.missing_values:
                 if {text, _number_of(text)} & values:
                     raise refusal(

@@ -36,12 +36,12 @@ def check(query: Any, mechanism: MechanismSection, continual: object, density: f
         if shape.learn_bounds:
             _check_bounds(key, shape)
         aim = getattr(mechanism, "minimise", None)
-        weighted = isinstance(getattr(mechanism, "optimise_for", None), dict)
+        has_weights = isinstance(getattr(mechanism, "optimise_for", None), dict)
         reasons = {
             f'query.kind = "{query.kind}"': shape.learn not in kind_of(query.kind).learns.get(query.kind, ()),
             f'mechanism.kind = "{mechanism.kind}"': mechanism.kind not in ("shaped-gaussian", "auto"),
             f'minimise = "{str(aim)[:40]}"': mechanism.kind == "auto" and aim not in ("total", "relative"),
-            "importances by feature": weighted,
+            "importances by feature": has_weights,
             "norm_at_most": shape.norm_at_most is not None,
             "[continual]": continual is not None,
             "compute.density_at_most": density is not None,

@@ -51,15 +51,15 @@ def load_config(
     tree = read_toml(file)
     # An override may not bring in code: only the file, which somebody has reviewed, names kinds of other packages.
     model = ReleaseConfig.naming(named_by(tree))
-    changed: list[Override] = []
+    changes: list[Override] = []
     for key, text in overrides.items():
         _check_allowed(key, allowed_prefixes)
-        changed.append(Override(key, text, _set(tree, key, _toml_value(key, text))))
+        changes.append(Override(key, text, _set(tree, key, _toml_value(key, text))))
     source = file.name if not overrides else f"{file.name} or its overrides"
     path = absolute(file, "The config")
     lines = None if overrides else lines_of(file)
     config = validated(model, with_bounds(tree, path.parent), source, lines)
-    return replace(_resolved(LoadedConfig(config, path)), overrides=tuple(changed))
+    return replace(_resolved(LoadedConfig(config, path)), overrides=tuple(changes))
 
 
 def load_tables(tables: Mapping[str, Any], folder: Path) -> LoadedConfig:
@@ -91,34 +91,34 @@ def _check_allowed(key: str, prefixes: tuple[str, ...] | None) -> None:
 
 def _toml_value(key: str, text: str) -> Any:
     try:
-        parsed = parse_toml(f"value = {text}".encode(errors="surrogateescape"), key)
+        table = parse_toml(f"value = {text}".encode(errors="surrogateescape"), key)
     except ConfigError:
-        parsed = {}
+        table = {}
     # A line break in the text could smuggle in further keys.
-    if parsed.keys() != {"value"}:
+    if table.keys() != {"value"}:
         raise ConfigError(
             f"{key}: the override {text[:60]!r} is not one TOML value",
             "Overrides are written as in the config file",
             f"""Put text in quotes, such as {key}='"text"'""",
         )
-    return parsed["value"]
+    return table["value"]
 
 
 def _set(tree: dict[str, Any], key: str, value: Any) -> Any:
     """Lay a value over a tree; returns what was there, None where nothing was."""
     *tables, last = key.split(".")
-    here: Any = tree
+    node: Any = tree
     for name in tables:
-        here = here.setdefault(name, {}) if isinstance(here, dict) else None
-    if not isinstance(here, dict) or not all((*tables, last)):
+        node = node.setdefault(name, {}) if isinstance(node, dict) else None
+    if not isinstance(node, dict) or not all((*tables, last)):
         raise ConfigError(
             f"{key} cannot be overridden",
             "An override names a key in a table, such as compute.memory_gib",
             "Change it in the config file",
         )
-    before = here.get(last)
-    here[last] = value
-    return before
+    previous = node.get(last)
+    node[last] = value
+    return previous
 
 
 def _resolved(loaded: LoadedConfig) -> LoadedConfig:

@@ -200,8 +200,8 @@ class CrossColumn(_Mapped):
         """Columns of the store, the last column's categories fastest."""
         names = [""]
         for each in self.columns:
-            names = [f"{before}{'&' if before else ''}{label}" for before in names for label in each.categories]
-        return tuple(f"{self.name}={combined}" for combined in names)
+            names = [f"{prefix}{'&' if prefix else ''}{label}" for prefix in names for label in each.categories]
+        return tuple(f"{self.name}={category}" for category in names)
 
     @rule
     def _few(self) -> None:

@@ -43,12 +43,12 @@ class MechanismSection(Section):
     def check_features(self, columns: tuple[str, ...]) -> None:
         """Refuse names that are not columns of the records, and columns that lack a value."""
         for key, names in self._named().items():
-            wrong = sorted(set(columns) ^ set(names))
-            if wrong:
-                missing = wrong[0] in columns
+            mismatch = sorted(set(columns) ^ set(names))
+            if mismatch:
+                missing = mismatch[0] in columns
                 raise refusal(
                     f"mechanism.{key}",
-                    f'"{wrong[0]}" {"has no importance" if missing else "is not a feature"}',
+                    f'"{mismatch[0]}" {"has no importance" if missing else "is not a feature"}',
                     f"It names exactly the {self._what}",
                     "Add it" if missing else "Remove or rename it",
                 )
@@ -204,13 +204,13 @@ def section_of(declaration: MechanismDeclaration) -> type[MechanismSection]:
 
 
 def _section(declaration: MechanismDeclaration) -> type[MechanismSection]:
-    shared = any(isinstance(parameter.values, PrecisionShares) for parameter in declaration.parameters)
+    has_shares = any(isinstance(parameter.values, PrecisionShares) for parameter in declaration.parameters)
     fields: dict[str, Any] = {"kind": (_literal(declaration.name), Field(description="the noise mechanism"))}
     for parameter in declaration.parameters:
         if not isinstance(parameter.values, PrecisionShares):
             fields[parameter.key] = _field(parameter)
     name = "" if declaration.mechanism is None else declaration.mechanism.__name__
-    base = AllocatedSection if shared else MechanismSection
+    base = AllocatedSection if has_shares else MechanismSection
     return create_model(
         f"{name}Section",
         __base__=base,

@@ -313,8 +313,8 @@ class ReleaseConfig(Section):
 
     @rule
     def _releases_are_apart_from_records(self) -> None:
-        released, records = f"{(self.output.upload or '').rstrip('/')}/", f"{self.data.store.rstrip('/')}/"
-        if self.output.upload is not None and (released.startswith(records) or records.startswith(released)):
+        upload, records = f"{(self.output.upload or '').rstrip('/')}/", f"{self.data.store.rstrip('/')}/"
+        if self.output.upload is not None and (upload.startswith(records) or records.startswith(upload)):
             raise refusal(
                 "output.upload",
                 "data.store and the releases lie in one another",

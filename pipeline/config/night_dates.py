@@ -28,11 +28,11 @@ def night_at(instant: datetime, cron: str, zone: str) -> date:
         The instant is on the first or the last day that there is, which is none in the zone.
     """
     moment = datetime.fromtimestamp(instant.timestamp(), UTC)
-    here = moment.astimezone(ZoneInfo(zone)).date()
-    for day in (here, here + _DAY, here - _DAY):
+    local_date = moment.astimezone(ZoneInfo(zone)).date()
+    for day in (local_date, local_date + _DAY, local_date - _DAY):
         if moment in _instants(day, cron, zone):
             return day
-    return here
+    return local_date
 
 
 def wall_clock(day: date, cron: str, zone: str) -> datetime:

@@ -32,12 +32,12 @@ def undated(day: exp.Column, dialect: str) -> exp.Expression:
     """Whether a column has no date: none at all, an infinite one, or in SQLite, which takes any value, another text."""
     missing = exp.Is(this=day.copy(), expression=exp.Null())
     if dialect != _SQLITE:
-        before = exp.LT(this=day.copy(), expression=_read("0001-01-01"))
-        after = exp.GTE(this=day.copy(), expression=_read("10000-01-01"))
-        return exp.Or(this=missing, expression=exp.Or(this=before, expression=after))
+        too_early = exp.LT(this=day.copy(), expression=_read("0001-01-01"))
+        too_late = exp.GTE(this=day.copy(), expression=_read("10000-01-01"))
+        return exp.Or(this=missing, expression=exp.Or(this=too_early, expression=too_late))
     start = exp.Substring(this=day.copy(), start=exp.Literal.number(1), length=exp.Literal.number(10))
-    read = exp.Anonymous(this="DATE", expressions=[day.copy()])
-    return exp.Or(this=missing, expression=exp.NullSafeNEQ(this=read, expression=start))
+    as_date = exp.Anonymous(this="DATE", expressions=[day.copy()])
+    return exp.Or(this=missing, expression=exp.NullSafeNEQ(this=as_date, expression=start))
 
 
 def _date(day: date, dialect: str) -> exp.Expression:

@@ -91,10 +91,10 @@ def _understood(tree: exp.Select, dialect: Dialect, public: dict[str, str]) -> R
         if dialect == "postgres" and not identifier.args.get("quoted"):
             identifier.set("this", identifier.name.lower())
         identifier.set("quoted", True)
-    table, called = _table_name(source.this)
-    lookups = _lookups(tree, table, called, public)
+    table, alias = _table_name(source.this)
+    lookups = _lookups(tree, table, alias, public)
     for column in tree.find_all(exp.Column):
-        column.set("table", quoted(_owner(column, called, lookups)))
+        column.set("table", quoted(_owner(column, alias, lookups)))
     star, outputs = _outputs(tree)
     where = tree.args.get("where")
     return RowQuery(dialect, table, star, outputs, None if where is None else where.this, lookups)
@@ -140,14 +140,14 @@ def _lookups(tree: exp.Select, table: TableName, called: str, public: dict[str, 
     for join in tree.args.get("joins") or ():
         if not isinstance(join.this, exp.Table) or join.args.get("side") != "LEFT":
             raise QueryRefused("a join other than LEFT JOIN of a table", _JOINED)
-        joined, alias = _table_name(join.this)
-        if joined.folded == table.folded or joined.name.casefold() == table.name.casefold():
+        right, alias = _table_name(join.this)
+        if right.folded == table.folded or right.name.casefold() == table.name.casefold():
             raise QueryRefused("a join of the table with itself", _JOINED)
-        if joined not in keys:
-            raise QueryRefused(f'a join of the table "{joined.name}"', _JOINED, "Declare it there if it is public")
+        if right not in keys:
+            raise QueryRefused(f'a join of the table "{right.name}"', _JOINED, "Declare it there if it is public")
         if alias == ALIAS or alias.casefold() in {called.casefold(), *map(str.casefold, lookups)}:
             raise QueryRefused("two tables of one name", _JOINED, "Give each another alias")
-        lookups[alias] = Lookup(joined, keys[joined], _looked_up(join.args.get("on"), alias, keys[joined], called))
+        lookups[alias] = Lookup(right, keys[right], _looked_up(join.args.get("on"), alias, keys[right], called))
     return lookups
 
 

@@ -104,8 +104,8 @@ class RowQuery:
             by_table.setdefault(lookup.table, set()).add(lookup.key)
         for node in (*(self._expression(name) for name in names), *([self.where] if self.where else [])):
             for column in node.find_all(exp.Column):
-                joined = self.lookups.get(column.table)
-                by_table[self.table if joined is None else joined.table].add(column.name)
+                origin = self.lookups.get(column.table)
+                by_table[self.table if origin is None else origin.table].add(column.name)
         return by_table
 
     def sql(self, names: Sequence[str], schema: str, catalog: str = "") -> str:
@@ -124,11 +124,11 @@ class RowQuery:
             The database could read the text in another way than it was checked.
         """
         place = (schema, catalog)
-        selected = [
+        selection = [
             exp.Alias(this=self._sent(self._expression(name), place), alias=quoted(f"c{number}"))
             for number, name in enumerate(names)
         ]
-        tree = self._selected(selected, place)
+        tree = self._selected(selection, place)
         text = tree.sql(dialect=self.dialect, identify=True, comments=False)
         if sqlglot.parse_one(text, dialect=self.dialect) != tree:
             raise QueryRefused("a part that this database writes in another way", remedy="Write it in a simpler way")

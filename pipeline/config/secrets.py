@@ -73,14 +73,14 @@ def check_private(key: str, path: Path) -> None:
 
 
 def _read(key: str, path: Path) -> str:
-    problem, failed = "is empty", None
+    problem, cause = "is empty", None
     try:
         with path.open("rb") as file:
             content = file.read(_LONGEST + 1)
             _check(key, file, content)
         text = content.decode("utf-8").strip()
     except OSError as error:
-        text, problem, failed = "", f"cannot be read ({os.strerror(error.errno or 0)})", error
+        text, problem, cause = "", f"cannot be read ({os.strerror(error.errno or 0)})", error
     except UnicodeDecodeError:
         text, problem = "", "is not text"
     else:
@@ -88,7 +88,7 @@ def _read(key: str, path: Path) -> str:
     if text:
         return text
     failure = ConfigError(f'{key}: the file "{path.name}" {problem}', "A reference must exist", "Put the value into it")
-    raise failure if failed is None else durable.unreadable(failed, failure)
+    raise failure if cause is None else durable.unreadable(cause, failure)
 
 
 def _check(key: str, file: BinaryIO, content: bytes) -> None:

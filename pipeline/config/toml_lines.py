@@ -69,9 +69,9 @@ class LineNumbers:
         """Read ``[table]`` or ``[[table]]``; its path."""
         start, several = self._at, self._text.startswith("[[", self._at)
         self._at += 2 if several else 1
-        *before, last = self._keys()
+        *parents, last = self._keys()
         path: Path = ()
-        for key in before:
+        for key in parents:
             path = self._entered((*path, key))
         path = (*path, last)
         self._note(path, start)
