@@ -183,8 +183,8 @@ def _iceberg(location: str) -> IcebergSource:
 def _quoted(name: str) -> str:
     if re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         return name
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
+    text = name.replace('"', '""')
+    return f'"{text}"'
 
 
 def pasted(text: str) -> tuple[str, ...]:
@@ -278,8 +278,8 @@ def _parquet_names(_: SourceFile, stream: Any) -> list[str]:
 
 def _first_line(file: SourceFile, stream: Any) -> str:
     """The header line: what a CSV reader takes as the first record, which may span lines within quotes."""
-    packed = _PACKED.get(file.name.rpartition(".")[2].lower())
-    plain = stream if packed is None else pa.CompressedInputStream(stream, packed)
+    codec = _PACKED.get(file.name.rpartition(".")[2].lower())
+    plain = stream if codec is None else pa.CompressedInputStream(stream, codec)
     content = bytearray()
     while len(content) < _LONGEST_LINE:
         more = plain.read(1)

@@ -100,11 +100,11 @@ class Earlier:
         ConfigError
             With the first answer that differs.
         """
-        inherited = self.inherited()
+        terms = self.inherited()
         for key in ("dataset", "unit", "unit_column", "row_count_public"):
-            if given.get(key, inherited[key]) != inherited[key]:
+            if given.get(key, terms[key]) != terms[key]:
                 raise ConfigError(
-                    f'{key}: {given[key]!r}, where "{self.release.path.name}" has {inherited[key]!r}',
+                    f'{key}: {given[key]!r}, where "{self.release.path.name}" has {terms[key]!r}',
                     "It reads the same source, and one budget has one unit, one relation and one name",
                     "Leave the answer out; or give --new-budget with the reason for a second promise to these people",
                 )

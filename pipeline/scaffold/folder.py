@@ -130,15 +130,15 @@ def begin(
     name = _name(location if output is None else output.name)
     folder = base / (output or name)
     earlier = None if new_budget is not None else find_earlier(location, base, folder)
-    inherited: Mapping[str, Any] = {}
+    terms: Mapping[str, Any] = {}
     if earlier is None:
         require_new(folder)
     else:
         if output is not None and folder.resolve() != earlier.folder.resolve():
             raise _has_a_budget(earlier)
         earlier.require_same(tree)
-        inherited, folder = earlier.inherited(), earlier.folder
-    values = {"dataset": name, "first": first, **inherited, **tree, "source": location}
+        terms, folder = earlier.inherited(), earlier.folder
+    values = {"dataset": name, "first": first, **terms, **tree, "source": location}
     answers = all_answered(source, values) if whole else answered(Answers(), source, values)
     return BegunFolder(answers, source, folder, base, earlier, new_budget)
 
@@ -219,21 +219,21 @@ def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
         location = os.path.relpath(base / location, folder)
     ingest_text = texts.ingest_text(answers, source, location, place)
     ingest = validated(IngestConfig, parse_toml(ingest_text.encode(), place.ingest), place.ingest)
-    if (stored := _stored_already(begun.earlier, ingest)) is not None:
-        place = replace(place, store=stored)
+    if (store := _stored_already(begun.earlier, ingest)) is not None:
+        place = replace(place, store=store)
     bounds_release = _finding_bounds(answers, folder, place) if texts.finds_bounds(answers) else None
-    spent = NOTHING if bounds_release is None else Ticks.of(bounds_release[0].charge)
-    plan, release_text = _planned(answers, folder, spent, place)
+    cost = NOTHING if bounds_release is None else Ticks.of(bounds_release[0].charge)
+    plan, release_text = _planned(answers, folder, cost, place)
     if begun.earlier is not None and isinstance(plan.charge, Loss) and plan.charge.epsilon:
         place = replace(place, gaussian=True)
-        plan, release_text = _planned(answers, folder, spent, place)
+        plan, release_text = _planned(answers, folder, cost, place)
     if ingest.outputs != plan.columns:
         raise AssertionError("the ingest makes other columns than the release reads")
     charges = [(plan.charge, answers.nights or 1), *([] if bounds_release is None else [(bounds_release[0].charge, 1)])]
     epsilon = answers.epsilon or 0.0 if begun.earlier is None else begun.earlier.together(charges)
-    steps = NextSteps(answers, place, epsilon, begun.earlier, stored is not None)
+    steps = NextSteps(answers, place, epsilon, begun.earlier, store is not None)
     files = {
-        **({} if stored is not None else {place.ingest: ingest_text}),
+        **({} if store is not None else {place.ingest: ingest_text}),
         **({} if bounds_release is None else {place.find_bounds: bounds_release[1]}),
         place.release: release_text,
         place.answers: texts.answers_text(answers),
@@ -246,7 +246,7 @@ def compose(begun: BegunFolder, answers: Answers) -> FirstRelease:
         plan if bounds_release is None else bounds_release[0],
         commands,
         Rhythm("once" if bounds_release is not None else answers.every or "once"),
-        spent + Ticks.of(plan.charge).times(answers.nights or 1),
+        cost + Ticks.of(plan.charge).times(answers.nights or 1),
         plan.mechanism.name,
         tuple(_understood(answers, source)),
         tuple(_of_budget(begun.earlier, answers, epsilon)),
@@ -297,8 +297,8 @@ def _of_folder(begun: BegunFolder, answers: Answers, place: Place, steps: NextSt
     night = texts.night_text(answers, place)
     if not night:
         return {}
-    before = begun.folder / DEPLOYMENTS
-    text = before.read_text(encoding="utf-8") if before.is_file() else ""
+    path = begun.folder / DEPLOYMENTS
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
     return {DEPLOYMENTS: f"{text.rstrip()}\n\n{night}\n".lstrip()}
 
 
@@ -339,8 +339,8 @@ def _rounded_down(share: float) -> float:
 def _plan(answers: Answers, folder: Path, share: float | None, place: Place) -> tuple[Plan, str]:
     """Plan and text of a night. What it costs depends on no bounds, so that any stand for those to be found."""
     stand_in = {name: Numbers(-1.0, 1.0) for name in answers.unknown if texts.finds_bounds(answers)}
-    supposed = answers.model_copy(update={"columns": {**(answers.columns or {}), **stand_in}})
-    plan = _plan_of(texts.release_text(supposed, share, place), folder / place.release, answers)
+    draft = answers.model_copy(update={"columns": {**(answers.columns or {}), **stand_in}})
+    plan = _plan_of(texts.release_text(draft, share, place), folder / place.release, answers)
     return plan, texts.release_text(answers, share, place)
 
 

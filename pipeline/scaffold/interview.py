@@ -126,8 +126,8 @@ def _names(words: str) -> Mapping[str, Any]:
 def _of_purposes() -> Iterator[Decision]:
     """Questions of each purpose; one that several of them ask is asked once."""
     for each in {own.key: own for purpose in PURPOSES.values() for own in purpose.questions}.values():
-        read = _whole(each.key) if each.whole else _text(each.key)
-        yield Decision(each.key, each.text, each.help, partial(_is_open, each.key), read, each.suggestion)
+        parser = _whole(each.key) if each.whole else _text(each.key)
+        yield Decision(each.key, each.text, each.help, partial(_is_open, each.key), parser, each.suggestion)
 
 
 def _is_open(key: str, given: Answers, source: SourceColumns) -> bool:
@@ -290,9 +290,9 @@ def checked(given: Answers, source: SourceColumns, values: Mapping[str, Any]) ->
 def _absent(tree: Mapping[str, Any], names: Any) -> list[ConfigError]:
     """Columns in the answers that the source does not have, as far as the answers can be read."""
     column, columns = tree.get("unit_column"), tree.get("columns")
-    listed = columns if isinstance(columns, Mapping) else {}
+    by_name = columns if isinstance(columns, Mapping) else {}
     source_names = [name for name in names or () if isinstance(name, str)]
-    return absent_columns(column if isinstance(column, str) else None, [str(name) for name in listed], source_names)
+    return absent_columns(column if isinstance(column, str) else None, [str(name) for name in by_name], source_names)
 
 
 def _keys(problem: Mapping[str, Any]) -> Iterator[Any]:

@@ -68,14 +68,14 @@ def each_column(answers: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
         No column has a name like the pattern, or a column is named twice.
     """
     heads = {head: parts(str(head), names) for head in answers}
-    explicit = [part for listed in heads.values() for part in listed if part in names or _ANY not in part]
+    explicit = [part for patterns in heads.values() for part in patterns if part in names or _ANY not in part]
     for name in explicit:
         if explicit.count(name) > 1:
             raise ConfigError(f'Two answers are about "{name}"', "Each column is described once", "Remove one")
     by_column: dict[str, Any] = {}
     with_answer = set(explicit)
-    for head, listed in heads.items():
-        for part in listed:
+    for head, patterns in heads.items():
+        for part in patterns:
             columns = [part] if part in with_answer else _like(part, names, with_answer)
             by_column |= dict.fromkeys(columns, answers[head])
             with_answer |= set(columns)

@@ -70,7 +70,7 @@ class NextSteps:
         answers, place = self.answers, self.place
         finding = shlex.quote(str(folder / place.find_bounds))
         name = f"{place.named(answers)}-bounds"
-        released = folder / str(place.output["root"]) / str(answers.dataset) / name / f"{answers.first}.json"
+        release_path = folder / str(place.output["root"]) / str(answers.dataset) / name / f"{answers.first}.json"
         bounds_path = shlex.quote(str(folder / place.bounds))
         return [
             (f"blockveil plan {finding}", "shows how many values must lie together to be found; reads no data"),
@@ -80,7 +80,7 @@ class NextSteps:
                 "finds the bounds, and is charged for them",
             ),
             (
-                f"blockveil public bounds read {shlex.quote(str(released))} --output {bounds_path}",
+                f"blockveil public bounds read {shlex.quote(str(release_path))} --output {bounds_path}",
                 f"writes them for {place.release}",
             ),
         ]

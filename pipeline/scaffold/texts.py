@@ -69,8 +69,8 @@ def _source(answers: Answers, source: SourceColumns, location: str) -> dict[str,
     if source.kind == "csv" and source.delimiter != ",":
         section["delimiter"] = source.delimiter
     if source.kind == "csv":
-        listed = {str(each) for answer in (answers.columns or {}).values() for each in getattr(answer, "values", ())}
-        section["missing_values"] = [text for text in MISSING if text not in listed]
+        values = {str(each) for answer in (answers.columns or {}).values() for each in getattr(answer, "values", ())}
+        section["missing_values"] = [text for text in MISSING if text not in values]
     if answers.arrays is not None:
         section["arrays"] = list(answers.arrays)
     return section if answers.names is None else {**section, "names": list(answers.names)}
@@ -160,8 +160,8 @@ def find_bounds_text(answers: Answers, share: float, place: Place = FIRST) -> st
     place
         Where the files belong.
     """
-    stored = [each["name"] for name, answer in ordered(answers) for each in _features(name, answer)]
-    features = [{"name": name} | ({} if name in answers.unknown else {"histogram": False}) for name in stored]
+    names = [each["name"] for name, answer in ordered(answers) for each in _features(name, answer)]
+    features = [{"name": name} | ({} if name in answers.unknown else {"histogram": False}) for name in names]
     query = {"kind": "column-histograms", "rows_at_most": answers.rows_at_most, "missing": answers.policy}
     words = (
         "# How many values lie between which powers of two, of either sign. No bin depends on the records, and\n"
@@ -224,9 +224,9 @@ def _purpose(answers: Answers) -> Purpose:
 
 def _bounded(answers: Answers) -> list[dict[str, Any]]:
     """Columns of the store with their bounds, and with their steps where what is added up is no mean of several."""
-    stepped = _purpose(answers).stepped and answers.rows_per_unit != AVERAGE
+    has_steps = _purpose(answers).stepped and answers.rows_per_unit != AVERAGE
     features = [pair for name, answer in ordered(answers) for pair in _features(name, answer)]
-    return [{key: each for key, each in feature.items() if stepped or key != "step"} for feature in features]
+    return [{key: each for key, each in feature.items() if has_steps or key != "step"} for feature in features]
 
 
 def _shape(answers: Answers, place: Place, features: list[dict[str, Any]]) -> str:

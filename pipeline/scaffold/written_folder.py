@@ -34,16 +34,16 @@ def _make(composed: FirstRelease) -> None:
     folder = composed.folder
     require_new(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(prefix=".init-", dir=folder.parent))
+    staging = Path(tempfile.mkdtemp(prefix=".init-", dir=folder.parent))
     try:
         for name, text in composed.files.items():
-            (staged / name).write_text(text, encoding="utf-8")
-        (staged / "private").mkdir(mode=0o700)
-        staged.chmod(0o755)
-        sync_tree(staged)
-        staged.rename(folder)
+            (staging / name).write_text(text, encoding="utf-8")
+        (staging / "private").mkdir(mode=0o700)
+        staging.chmod(0o755)
+        sync_tree(staging)
+        staging.rename(folder)
     except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
         raise
 
 

@@ -80,8 +80,8 @@ class QuerySection(Section):
         """
         if self.no_features:
             raise NotApplicable(f"{self.no_features}; leave out what is given by feature")
-        ordered = tuple(float(values[name]) for name in self.columns)
-        return ordered, ordered
+        vector = tuple(float(values[name]) for name in self.columns)
+        return vector, vector
 
     def public_files(self) -> Iterator[tuple[str, str]]:
         """Keys below ``query`` that name a public file, and what to do without it."""
