@@ -282,17 +282,9 @@ class PrincipalComponents(FactSheet):
 
     def rows(self) -> list[tuple[str, str]]:
         """Components with the intervals of their variances."""
-        principal = self.found
-        low, high = ends(principal.variances, quantile(self.release, 0.95))
-        intervals = zip(
-            self._names,
-            principal.variances.value,
-            low,
-            high,
-            principal.shares.value,
-            principal.sine_distance,
-            strict=True,
-        )
+        pca = self.found
+        low, high = ends(pca.variances, quantile(self.release, 0.95))
+        intervals = zip(self._names, pca.variances.value, low, high, pca.shares.value, pca.sine_distance, strict=True)
         rows = [
             (
                 name,
@@ -301,7 +293,7 @@ class PrincipalComponents(FactSheet):
             )
             for name, value, a, b, share, sine in intervals
         ]
-        return [*rows, ("Errors", OF_NOISE), *([("Shrunk", SHRUNK)] if principal.shrunk else [])]
+        return [*rows, ("Errors", OF_NOISE), *([("Shrunk", SHRUNK)] if pca.shrunk else [])]
 
     @property
     def _title(self) -> str:

@@ -80,13 +80,8 @@ class Manifest:
             manifest = cls(parts, columns, attributes["dtype"], attributes["chunk_rows"], attributes["sparse"])
             whole = all(type(number) is int and number >= 0 for number in (rows, columns, *(n for _, n in parts)))
             named = all(is_part(name) for name, _ in parts) and len({name for name, _ in parts}) == len(parts)
-            valid = (
-                whole
-                and named
-                and rows == manifest.rows
-                and columns > 0
-                and np.dtype(manifest.dtype).str == manifest.dtype
-            )
+            valid = whole and named and rows == manifest.rows and columns > 0
+            valid &= np.dtype(manifest.dtype).str == manifest.dtype
             valid &= type(manifest.chunk_rows) is int and manifest.chunk_rows > 0 and type(manifest.sparse) is bool
             valid &= attributes["encoding-version"] == _VERSION
         except (KeyError, TypeError, ValueError):
