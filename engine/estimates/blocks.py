@@ -133,9 +133,9 @@ def covariance_deviation(mean_product: Array, own: Array, head: CovarianceHead, 
     shift_products *= shift_products
     shift_products *= float(head.count.standard_deviation) ** 2
     variance += shift_products
-    np.sqrt(variance, out=variance)
-    variance /= head.divisor
-    return variance
+    deviation: Array = np.sqrt(variance, out=variance)
+    deviation /= head.divisor
+    return deviation
 
 
 def second_moment_block(

@@ -103,8 +103,8 @@ class QuantileStages:
         return [
             (
                 "Learns",
-                f"{100 * OF_RANKS:g} % of mu squared say about where quantiles are; the rest measures at most "
-                f"{max(sizes)} cells of each column, narrow there. All is charged whatever is found",
+                f"roughly where quantiles are, for {100 * OF_RANKS:g} % of mu squared; the rest measures at most "
+                f"{max(sizes)} cells of each column, the narrow ones there. All is charged in any case",
             )
         ]
 
