@@ -64,8 +64,8 @@ def test_a_refusal_is_two_lines_and_the_exit_code_of_bad_data(source, monkeypatc
 
 
 def test_what_an_unfinished_ingest_left_is_discarded_on_demand(source, monkeypatch, capsys):
-    with ingest_staging.opened(source.target, "unfinished") as left:
-        left.save(runs=1)
+    with ingest_staging.locked(source.target) as root:
+        ingest_staging.resumed(root, "unfinished").save(runs=1)
     assert command(monkeypatch, "ingest", source.path, "--discard") == 0
     assert "is removed" in capsys.readouterr().out
     assert people.left(source.path.parent) == []
