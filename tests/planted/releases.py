@@ -60,7 +60,7 @@ MUTANTS = (
         (
             "test_each_stage_has_noise_of_its_own_that_all_before_it_decides",
             "blockveil.pipeline.releases.measurement:_stage_digest",
-            "return found.digest()",
+            "return digest.digest()",
             "return name.encode()",
         ),
         (
@@ -116,7 +116,7 @@ MUTANTS = (
         (
             "test_the_second_stage_has_another_key_where_the_first_released_other_integers",
             "blockveil.pipeline.releases.measurement:_stage_digest",
-            "return found.digest()",
+            "return digest.digest()",
             "return name.encode()",
         ),
     ),

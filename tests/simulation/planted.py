@@ -181,7 +181,7 @@ MISTAKES = {
         _SHARED + "check_commit", (("    if \"continual\" in spec:", "    if False:"),)
     ),
     "each night of a charge pays again": Mistake(
-        _SHARED + "paid_by", (("    if not found:\n        return None\n", "    return None\n"),)
+        _SHARED + "paid_by", (("    if not series:\n        return None\n", "    return None\n"),)
     ),
     "what later nights are read with is removed": Mistake(
         _RETENTION + "old_releases", (("needed_later(loaded, ledger, before), []", "set(), []"),)

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from blockveil.engine.guarantees.calibration import CannotCalibrate
 from blockveil.engine.guarantees.guarantee import Loss
@@ -130,6 +129,9 @@ class QuantileStages:
 
     def supposed(self, mean: Vector, size: Vector, rows: int) -> Learned:
         """What would be learned, without noise, of normal records; parameters as of :class:`.stages.StagesBefore`."""
+        # Takes long to import, and commands that plan nothing import every kind.
+        from scipy.special import ndtr
+
         borders = [greatest for _, greatest in self.first.question.ends]
         columns = zip(borders, mean, size, self.first.noise, strict=True)
         return self._among(

@@ -250,7 +250,7 @@ def test_keys_of_another_package_need_leave_and_are_not_opened_for_a_plan(tmp_pa
 def test_a_key_of_records_of_another_size_is_refused_before_anything_is_reserved(tmp_path, installed, monkeypatch):
     installed("their-keys", KEYS, "blockveil.key_stores", theirs="Keys")
     loaded = with_keys(tmp_path, monkeypatch, "allow_unvetted = true")
-    with pytest.raises(StoreError, match="a key of records of 8 bytes") as caught:
+    with pytest.raises(StoreError, match="a key of 8 bytes") as caught:
         run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "test", lambda *_: None)
     assert "31415926" not in str(caught.value)
     assert "RESERVED" not in [entry.kind for entry in Ledger(loaded.ledger_url).history()]
@@ -261,7 +261,7 @@ def test_a_noise_key_of_another_size_is_refused_before_the_charge_is_committed(t
     keys = keys.replace("return None", "return MADE.get(charge_id)") + "MADE = {}  # the key of records comes first"
     installed("their-keys", keys, "blockveil.key_stores", theirs="Keys")
     loaded = with_keys(tmp_path, monkeypatch, "allow_unvetted = true")
-    with pytest.raises(StoreError, match="a noise key of 8 bytes") as caught:
+    with pytest.raises(StoreError, match="a key of 8 bytes") as caught:
         run_release(make_plan(loaded, date(2026, 11, 20)), ThreadCompute(1), "test", lambda *_: None)
     assert "31415926" not in str(caught.value)
     kinds = [entry.kind for entry in Ledger(loaded.ledger_url).history()]
