@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -16,8 +16,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from blockveil.pipeline.base import ed25519
 from blockveil.pipeline.base.canonical import canonical_json
 from blockveil.pipeline.base.errors import ConfigError
-from blockveil.pipeline.config import LoadedConfig
-from blockveil.pipeline.config.secrets import read_secret
+
+if TYPE_CHECKING:
+    from blockveil.pipeline.config import LoadedConfig
 
 ATTRIBUTE = "signature"
 """Name of a release's attribute."""
@@ -46,6 +47,9 @@ class Signer:
         ConfigError
             What the config refers to is no such key. It is not shown.
         """
+        # Takes long to import, and who verifies a release reads no config.
+        from blockveil.pipeline.config.secrets import read_secret
+
         reference = loaded.config.output.signing_key
         if reference is None:
             return None
