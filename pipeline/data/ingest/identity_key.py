@@ -33,6 +33,9 @@ NAME = "identity"
 """File of the key in the folder of the state."""
 
 _UNFINISHED = "unfinished.new"
+_OF_VERSION_1_0 = "identity.new"
+"""What version 1.0 leaves where it is killed while it makes the key."""
+
 _BYTES, _NONCE, _BLOCK = 32, 12, 16
 
 
@@ -63,7 +66,7 @@ class IdentityKey:
         OSError, ValueError
             It is damaged, cannot be made, or is gone from a folder that holds something under it.
         """
-        if set(os.listdir(folder)) <= {_UNFINISHED}:
+        if set(os.listdir(folder)) <= {_UNFINISHED, _OF_VERSION_1_0}:
             replace_private(folder / NAME, token_bytes(_BYTES))
             durable.sync(folder.parent)
         return cls.load(folder)

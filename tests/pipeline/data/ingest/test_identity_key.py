@@ -121,6 +121,17 @@ def test_a_kill_while_the_key_is_made_is_harmless(tmp_path, monkeypatch):
     assert len(grown.records(tmp_path))
 
 
+def test_a_kill_of_version_1_0_while_it_made_the_key_is_harmless(tmp_path):
+    folder = tmp_path / ".grown-out.zarr"
+    folder.mkdir(mode=0o700)
+    (folder / "identity.new").write_bytes(bytes(7))
+    grown.put(tmp_path, 0)
+    people.run(grown.configure(tmp_path))
+    assert len(grown.records(tmp_path))
+    assert len((folder / "identity").read_bytes()) == 32
+    assert not (folder / "identity.new").exists()
+
+
 def test_stretches_of_an_encrypted_file_are_read_as_they_were_written(tmp_path):
     key = IdentityKey.load_or_create(tmp_path)
     content = np.random.default_rng(5).bytes(1000)
