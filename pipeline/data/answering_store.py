@@ -46,12 +46,11 @@ class AnsweringStore(WrapperStore[ObjectStore[Any]]):
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Names directly below a prefix; raises as :meth:`get`."""
-        for name in await _answered(_all(super().list_dir(prefix))):
+        for name in await _answered(self._names(prefix)):
             yield name
 
-
-async def _all(names: AsyncIterator[str]) -> list[str]:
-    return [name async for name in names]
+    async def _names(self, prefix: str) -> list[str]:
+        return [name async for name in super().list_dir(prefix)]
 
 
 async def _answered(work: Coroutine[Any, Any, T]) -> T:

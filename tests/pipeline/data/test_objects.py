@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import pickle
@@ -13,12 +14,13 @@ import numpy as np
 import obstore
 import pytest
 import zarr
-from obstore.store import S3Store
+from obstore.store import MemoryStore, S3Store
 from zarr.storage import ObjectStore
 
 from blockveil.pipeline.base.errors import DataError, StoreError, StoreUnreachable
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data import objects
+from blockveil.pipeline.data.answering_store import AnsweringStore
 from blockveil.pipeline.data.datasets import open_records
 from blockveil.pipeline.data.fingerprint import fingerprint, prefixes
 from blockveil.pipeline.data.ingest import ingest_staging as scratch
@@ -365,6 +367,18 @@ def test_an_object_that_is_replaced_while_it_is_read_is_refused(tmp_path, bucket
     with pytest.raises(StoreError, match="replaced while it was read"):
         ingest(source, lambda stage, share: None)
     assert not (tmp_path / "out.zarr").exists()
+
+
+def test_what_keeps_a_listing_from_beginning_is_told_by_its_kind_alone(monkeypatch):
+    def refuse(store, prefix):
+        raise ValueError(f"{prefix} is not listed")
+
+    monkeypatch.setattr(ObjectStore, "list_dir", refuse)
+    store = AnsweringStore(ObjectStore(MemoryStore()))
+    with pytest.raises(StoreError, match="The release's store") as refusal:
+        asyncio.run(anext(store.list_dir("prefix-of-a-person")))
+    assert "a-person" not in str(refusal.value)
+    assert refusal.value.__context__ is None
 
 
 def test_a_file_like_object_reads_any_part(bucket):
