@@ -204,23 +204,23 @@ def _revived(
     if present is None or run.state is None or present.id != run.state.id:
         return None  # another worker was faster
     try:
-        state = _settled(client, loaded, run, of, now)
+        state = _next_state(loaded, run, of, now)
     except Exception as error:  # noqa: BLE001 - one ledger that is away must not hold back other nights
         _log.warning("%s: not tried again yet (%s)", one_line(run.name), type(error).__name__)
         return None
-    return None if state is None else f"{run.name}: {state.message}"
-
-
-def _settled(
-    client: SyncPrefectClient, loaded: LoadedDeployments, run: FlowRun, of: tuple[NightSection, bool], now: datetime
-) -> State[Any] | None:
-    """Give a run the state that is its outlook; None where it has none, or none but another try of a paused night."""
-    night, active = of
-    state = outlook(loaded, night, run, now)
-    if state is None or not (active or state.is_completed()):
+    if state is None:
         return None
     client.set_flow_run_state(run.id, state, force=True)
-    return state
+    return f"{run.name}: {state.message}"
+
+
+def _next_state(
+    loaded: LoadedDeployments, run: FlowRun, of: tuple[NightSection, bool], now: datetime
+) -> State[Any] | None:
+    """The outlook of a run; None where it has none, or none but another try of a paused night."""
+    night, active = of
+    state = outlook(loaded, night, run, now)
+    return state if state is not None and (active or state.is_completed()) else None
 
 
 def after_death(loaded: LoadedDeployments, pool: str | None = None) -> Died:
@@ -237,9 +237,11 @@ def after_death(loaded: LoadedDeployments, pool: str | None = None) -> Died:
                 return None  # it has reported itself how it ended
             if run.deployment_id not in nights:
                 return None
-            state = _settled(client, loaded, run, nights[run.deployment_id], datetime.now(UTC))
-        if state is not None:
-            _log.warning("%s: %s", one_line(run.name), state.message)
+            state = _next_state(loaded, run, nights[run.deployment_id], datetime.now(UTC))
+            if state is None:
+                return None
+            client.set_flow_run_state(number, state, force=True)
+        _log.warning("%s: %s", one_line(run.name), state.message)
         return state
 
     return died

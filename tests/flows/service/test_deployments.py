@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from prefect import flow, get_client
 from prefect.client.base import PrefectHttpxSyncClient
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -502,6 +503,22 @@ def test_a_ledger_that_is_away_keeps_no_night_of_another_from_being_tried_again(
     monkeypatch.setattr(revival, "outlook", outlook)
     revival.revive(found, now)
     assert state_of(nights[1]).name == "AwaitingRetry"
+
+
+def test_a_server_that_refuses_a_state_is_not_taken_for_a_ledger_that_is_away(site, monkeypatch, caplog):
+    found, now = site(), datetime.now(UTC)
+    run = dead(night_run(now.date()))
+
+    def refuse(*_, **__):
+        raise ConnectionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SyncPrefectClient, "set_flow_run_state", refuse)
+        with pytest.raises(ConnectionError):
+            revival.revive(found, now)
+    assert "not tried again yet" not in caplog.text
+    revival.revive(found, now)
+    assert state_of(run).name == "AwaitingRetry"
 
 
 def test_of_many_workers_that_see_a_failed_night_one_revives_it(site):
