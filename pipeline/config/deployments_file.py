@@ -23,7 +23,6 @@ from blockveil.pipeline.config.ingest_file import load_ingest
 from blockveil.pipeline.config.load import load_config
 from blockveil.pipeline.config.loaded import LoadedConfig
 from blockveil.pipeline.config.toml import read_toml
-from blockveil.pipeline.config.toml_lines import lines_of
 from blockveil.pipeline.sections.fields import Name, Reference, RemoteLocation, Section, Whole, refusal, rule
 
 FILE_NAME = "deployments.toml"
@@ -256,7 +255,7 @@ def parse_deployments(tree: Mapping[str, Any], source: str, file: Path | None = 
     ConfigError
         A key is unknown, missing or has a value that is not allowed.
     """
-    return validated(Deployments, tree, source, None if file is None else lines_of(file))
+    return validated(Deployments, tree, source, file)
 
 
 def datasets(loaded: LoadedDeployments) -> Sequence[str]:

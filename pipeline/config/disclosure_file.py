@@ -18,7 +18,6 @@ from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.base.places import absolute
 from blockveil.pipeline.config.explain import validated
 from blockveil.pipeline.config.toml import read_toml
-from blockveil.pipeline.config.toml_lines import lines_of
 from blockveil.pipeline.sections.fields import Section
 
 _RULE = "What a curator discloses is written in a file, of which docs/how-to/disclose.md shows an example"
@@ -77,7 +76,7 @@ def load_disclosure(path: str | os.PathLike[str]) -> tuple[Disclosure, str]:
     """
     file = absolute(path, "The disclosure")
     tree = read_toml(file, _RULE)
-    return validated(Disclosure, tree, file.name, lines_of(file)), _digest(file)
+    return validated(Disclosure, tree, file.name, file), _digest(file)
 
 
 def _digest(file: Path) -> str:

@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path as File
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -15,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from blockveil.pipeline.base.errors import ConfigError
 from blockveil.pipeline.config.model import ReleaseConfig
-from blockveil.pipeline.config.toml_lines import LineNumbers, Path
+from blockveil.pipeline.config.toml_lines import LineNumbers, Path, lines_of
 
 Models = list[type[BaseModel]]
 Model = TypeVar("Model", bound=BaseModel)
@@ -82,7 +83,7 @@ def explain(
     return ConfigError(errors[0].value, errors[0].rule, errors[0].remedy, errors[1:])
 
 
-def validated(model: type[Model], tree: Mapping[str, Any], source: str, lines: LineNumbers | None = None) -> Model:
+def validated(model: type[Model], tree: Mapping[str, Any], source: str, file: File | None = None) -> Model:
     """The content of a file as a model.
 
     Parameters
@@ -91,8 +92,10 @@ def validated(model: type[Model], tree: Mapping[str, Any], source: str, lines: L
         Model of the whole file.
     tree
         The parsed file.
-    source, lines
+    source
         As for :func:`explain`.
+    file
+        Where it is, for the lines of messages: it is read again where something is wrong.
 
     Raises
     ------
@@ -102,7 +105,7 @@ def validated(model: type[Model], tree: Mapping[str, Any], source: str, lines: L
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        failure = explain(error, tree, source, model, lines)
+        failure = explain(error, tree, source, model, None if file is None else lines_of(file))
     # Raised outside the handler: a chained pydantic error would print the whole input again.
     raise failure
 

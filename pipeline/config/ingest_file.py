@@ -39,7 +39,6 @@ from blockveil.pipeline.config.ingest_part import OnlySection
 from blockveil.pipeline.config.listed_values import with_listed_values
 from blockveil.pipeline.config.map_columns import FourierColumn, GradientsColumn, OnnxColumn
 from blockveil.pipeline.config.toml import read_toml
-from blockveil.pipeline.config.toml_lines import lines_of
 from blockveil.pipeline.sections.fields import Label, LocalPath, Location, Number, Section, Whole, refusal, rule
 
 DType = Literal["float32", "float64", "int8", "int16", "int32", "int64"]
@@ -362,7 +361,7 @@ def load_ingest(path: str | os.PathLike[str]) -> LoadedIngest:
     """
     file = Path(path)
     tree: dict[str, Any] = with_listed_values(read_toml(file), file.parent)
-    config = validated(IngestConfig, tree, file.name, lines_of(file))
+    config = validated(IngestConfig, tree, file.name, file)
     loaded = LoadedIngest(config, absolute(file, "The config"))
     _ = loaded.target  # there can be such a place
     return loaded

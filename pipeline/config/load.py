@@ -18,7 +18,6 @@ from blockveil.pipeline.config.loaded import DIRECTIONS, SHAPE, LoadedConfig, Ov
 from blockveil.pipeline.config.mechanism_sections import AllocatedSection
 from blockveil.pipeline.config.model import ReleaseConfig
 from blockveil.pipeline.config.toml import as_toml, parse_toml, read_toml
-from blockveil.pipeline.config.toml_lines import lines_of
 from blockveil.pipeline.config.unvetted import named_by
 from blockveil.pipeline.sections.fields import REFERENCES
 from blockveil.pipeline.sections.geometry_section import EllipsoidGeometry
@@ -57,8 +56,7 @@ def load_config(
         changes.append(Override(key, text, _set(tree, key, _toml_value(key, text))))
     source = file.name if not overrides else f"{file.name} or its overrides"
     path = absolute(file, "The config")
-    lines = None if overrides else lines_of(file)
-    config = validated(model, with_bounds(tree, path.parent), source, lines)
+    config = validated(model, with_bounds(tree, path.parent), source, None if overrides else file)
     return replace(_resolved(LoadedConfig(config, path)), overrides=tuple(changes))
 
 

@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blockveil.pipeline.base.errors import ConfigError
+from blockveil.pipeline.config import toml_lines
+from blockveil.pipeline.config.deployments_file import parse_deployments
 from blockveil.pipeline.config.toml_lines import LineNumbers
 
 TEXT = '''# a comment = with [brackets]
@@ -105,3 +108,14 @@ def test_every_path_of_any_text_is_found_on_a_line_that_holds_its_key(pairs, tab
             check(part, (*path, key))
 
     check(tree, ())
+
+
+def test_lines_are_looked_for_only_where_something_is_wrong(tmp_path, monkeypatch):
+    """Those of an ingest of many columns take as long as its parsing."""
+    file, right, wrong = tmp_path / "deployments.toml", "[alerts]\nnotify = []\n", "[alerts]\n\nnotify = 1\n"
+    file.write_text(wrong)
+    with pytest.raises(ConfigError, match="line 3"):
+        parse_deployments(tomllib.loads(wrong), file.name, file)
+    monkeypatch.setattr(toml_lines, "LineNumbers", lambda _: pytest.fail("the lines of a file that is right"))
+    file.write_text(right)
+    assert parse_deployments(tomllib.loads(right), file.name, file).alerts.notify == ()
