@@ -1,4 +1,4 @@
-"""Answers that are given all at once, by a file, a call or a form: all that is wrong or open is named at once."""
+"""Answers that are given all at once, by a file or a call: all that is wrong or open is named at once."""
 
 from __future__ import annotations
 
