@@ -12,14 +12,48 @@ over, which cut the widest cells.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
+from blockveil.engine.answers.column_bins import ColumnBins
 from blockveil.engine.kinds.quantiles.rank_estimate import ColumnBalances
 from blockveil.engine.records.geometry import Vector
 
 _LEVELS = (-0.3, 0.3, -0.9, 0.9, -1.8, 1.8, -4.0, 4.0)
 """In standard deviations of a rank, the nearest first."""
+
+
+@dataclass(frozen=True)
+class JoinedBins:
+    """Bins that join neighbouring ones: a value falls in that which holds its own bin; see :class:`ColumnBins`.
+
+    Attributes
+    ----------
+    bins
+        What is joined.
+    last
+        The bin with which each of these ends, ascending up to the last one of all.
+    """
+
+    bins: ColumnBins
+    last: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return len(self.last)
+
+    @property
+    def borders(self) -> tuple[Vector, Vector]:
+        """See :class:`ColumnBins`."""
+        (lower, upper), last = self.bins.borders, np.array(self.last)
+        return lower[np.append(0, last[:-1] + 1)], upper[last]
+
+    def places(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Bin of each value."""
+        return np.searchsorted(self.last, self.bins.places(values))
 
 
 def few_cells(cells: int, probabilities: int) -> int:

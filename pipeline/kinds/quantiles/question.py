@@ -15,6 +15,7 @@ from blockveil.engine.answers.column_bins import EdgeBins, HistogramQuery, Missi
 from blockveil.engine.answers.work import GrowthKind, Work
 from blockveil.engine.estimates.bands import CONFIDENCE, GaussianNoise, LaplaceSums
 from blockveil.engine.estimates.error_bounds import ErrorReport
+from blockveil.engine.kinds.quantiles.few_cells import JoinedBins
 from blockveil.engine.kinds.quantiles.problem import Quantiles
 from blockveil.engine.kinds.quantiles.query import QuantilesQuery
 from blockveil.engine.kinds.quantiles.rank_estimate import RankNoise, column_balances, column_noise
@@ -67,8 +68,7 @@ class QuantilesQuestion:
     def joined(self, last: tuple[NDArray[np.int64], ...]) -> QuantilesQuestion:
         """The same of few cells in place of all; parameter as for :attr:`last`."""
         bins = tuple(
-            EdgeBins(tuple(each.borders[1][own[:-1]].tolist()))
-            for each, own in zip(self.query.histograms.bins, last, strict=True)
+            JoinedBins(each, tuple(own.tolist())) for each, own in zip(self.query.histograms.bins, last, strict=True)
         )
         histograms = replace(self.query.histograms, bins=bins)
         problem = replace(self.problem, sizes=histograms.sizes)

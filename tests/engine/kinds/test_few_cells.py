@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from blockveil.engine.answers.column_bins import EdgeBins
 from blockveil.engine.kinds.quantiles.balance_matrix import BITS, BalanceStrategy
-from blockveil.engine.kinds.quantiles.few_cells import few_cells, last_cells
+from blockveil.engine.kinds.quantiles.few_cells import JoinedBins, few_cells, last_cells
 from blockveil.engine.kinds.quantiles.rank_estimate import ColumnBalances, RankNoise
 from tests.engine.kinds.test_quantiles import column
 
@@ -43,6 +44,19 @@ def test_borders_are_on_both_sides_of_each_quantile_and_near(counts):
         after = int(np.searchsorted(last, own))
         within = counts[last[after - 1] + 1 : last[after] + 1].sum() if after else counts[: last[0] + 1].sum()
         assert within <= max(counts[own], 60.0)
+
+
+@pytest.mark.parametrize("last", [(0, 3, 9), (4, 5, 9), (8, 9), (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)])
+def test_a_value_is_in_the_few_cell_that_joins_its_own_one_also_where_it_is_a_border(last):
+    declared = EdgeBins(tuple(float(border) for border in range(1, 10)))
+    joined = JoinedBins(declared, last)
+    values = np.array([-1e300, -0.0, *np.arange(0.0, 11.0, 0.5), 1e300])
+    own = np.bincount(declared.places(values), minlength=10)
+    assert np.bincount(joined.places(values)).tolist() == np.diff(np.cumsum(own)[list(last)], prepend=0).tolist()
+    lower, upper = joined.borders
+    assert joined.size == len(last) == lower.size
+    assert upper.tolist() == [each + 1.0 for each in last[:-1]] + [np.inf]
+    assert np.array_equal(lower, np.append(-np.inf, upper[:-1]))
 
 
 def stages(seed, counts, deviations):

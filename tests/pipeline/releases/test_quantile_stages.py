@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import zarr
 
+from blockveil.engine.answers.column_bins import column_histograms
 from blockveil.engine.audit.mutants import half_steps
 from blockveil.engine.guarantees.calibration import gaussian_mu
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
@@ -225,6 +226,18 @@ def test_ranks_have_the_errors_that_a_plan_expects_and_five_percent_more_or_less
     # 6,000 ranks, each independent of those of other columns: a standard deviation is known to 0.9 %.
     assert abs(INTERVAL * np.std(off) / expected - 1.0) < 0.035
     assert abs(np.mean(off)) < 0.06 * np.std(off)
+
+
+def test_few_cells_count_what_the_declared_cells_that_they_join_count_also_of_values_at_borders(tmp_path):
+    question = make_plan(staged(tmp_path), NIGHT).designed.learning.first.question
+    last = np.array([5, 9, 20, 120]), np.array([7, 99, 999]), np.arange(5)
+    edges = [np.resize(axis.edges, 2_000) for axis in question.query.histograms.bins]
+    records = np.column_stack(edges)
+    declared, joined = (
+        column_histograms(records, 0, 2_000, each.query.histograms, 500) for each in (question, question.joined(last))
+    )
+    for row, ends in enumerate(last):
+        assert np.cumsum(joined[row])[: ends.size].tolist() == np.cumsum(declared[row])[ends].tolist()
 
 
 @pytest.mark.parametrize(
