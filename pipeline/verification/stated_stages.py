@@ -77,9 +77,9 @@ class Stages:
 
     @property
     def last(self) -> dict[str, Any]:
-        """Arrays of the answer alone."""
-        starts = tuple(f"{name}_" for name in (_BOUNDS, *_PILOTS, _RINGS, _RANKS))
-        return {name: array for name, array in self.arrays.items() if not (self.there and name.startswith(starts))}
+        """Arrays of the answer alone; KeyError where it does not state which stages it has."""
+        starts = tuple(f"{name}_" for name in self._names) if self.there else ()
+        return {name: array for name, array in self.arrays.items() if not name.startswith(starts)}
 
     def failure(self) -> str | None:
         """What does not hold of the first stages, in words; None where all does.

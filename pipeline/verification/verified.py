@@ -272,9 +272,9 @@ def _by_arrays(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
         """What has noise lies on its steps, and standard deviations are those of the stated noise."""
         # What a reader computes of them is not stored, and what it follows from is looked at.
         stored = {name: array for name, array in release.arrays.items() if not isinstance(array, DerivedDeviations)}
-        stored = FisherCheck(stated, Stages(stated, stored).last).others
-        check = ArrayCheck(stated, stored)
         try:
+            stored = FisherCheck(stated, Stages(stated, stored).last).others
+            check = ArrayCheck(stated, stored)
             check.run()
         except OtherArray as problem:
             return Finding("Arrays", False, one_line(str(problem)))
@@ -300,10 +300,12 @@ def _by_stages(release: OpenRelease) -> Callable[[Mapping[str, Any]], Finding]:
             failure = Stages(stated, release.arrays).failure()
         except (OtherArray, KeyError) as problem:
             failure = one_line(f"they do not state or hold {problem}")
+        if failure is not None:
+            return Finding("Stages", False, failure)
         learned = stated["learned"]
         words = f"{len(learned['stages']) + 1} under one promise"
         words += f"; records are in the {learned['domain']} that they gave" if "domain" in learned else ""
-        return Finding("Stages", failure is None, failure or words)
+        return Finding("Stages", True, words)
 
     return _stages
 

@@ -7,8 +7,10 @@ import pytest
 import zarr
 
 from blockveil.pipeline.verification.checked_arrays import OtherArray
+from blockveil.pipeline.verification.released_arrays import ArrayCheck
 from blockveil.pipeline.verification.stated_stages import Stages
 from blockveil.pipeline.verification.verified import verify
+from tests.house.forged import forged
 from tests.pipeline.releases.test_learning_stages import learning
 from tests.pipeline.releases.test_release import run
 
@@ -83,9 +85,22 @@ def test_what_was_released_holds(released):
 
 @pytest.mark.parametrize("forged", FORGED)
 def test_what_is_not_as_stated_is_found(released, forged):
-    stated, arrays = copy.deepcopy(released[0]), dict(released[1])
+    stated, arrays = copy.deepcopy(released)
     FORGED[forged](stated, arrays)
     assert failure(stated, arrays) is not None
+
+
+@pytest.mark.parametrize("name", ["bounds_secret", "ranks_secret"])
+def test_an_array_that_is_called_after_a_stage_of_other_nights_is_refuted(released, name):
+    stated, arrays = released
+    ArrayCheck(stated, Stages(stated, arrays).last).run()
+    with pytest.raises(OtherArray, match=name):
+        ArrayCheck(stated, Stages(stated, {**arrays, name: np.zeros(3)}).last).run()
+
+
+def test_a_release_that_does_not_state_its_stages_is_refuted(tmp_path):
+    found = verify(forged(run(learning(tmp_path)).path, lambda stated: stated["learned"].pop("stages")))
+    assert {each.what: each.holds for each in found.findings}["Stages"] is False
 
 
 OF_MEANS = {
@@ -111,6 +126,6 @@ def totals(tmp_path_factory):
 @pytest.mark.parametrize("forged", OF_MEANS)
 def test_what_is_not_as_stated_of_totals_is_found(totals, forged):
     assert failure(*totals) is None
-    stated, arrays = copy.deepcopy(totals[0]), dict(totals[1])
+    stated, arrays = copy.deepcopy(totals)
     OF_MEANS[forged](stated, arrays)
     assert failure(stated, arrays) is not None
