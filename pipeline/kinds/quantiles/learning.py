@@ -1,4 +1,4 @@
-"""Quantiles by two stages under one charge: ranks in all cells say about where they are, few cells measure them there.
+"""Quantiles by two stages under one charge: ranks in all cells say roughly where they are, few cells measure them.
 
 The first stage is the answer that the config declares, with a small share of mu squared. From what it released follow
 few cells of each column, narrow about its quantiles (:mod:`.few_cells`); the second stage is the same answer of these
