@@ -198,7 +198,7 @@ def require_publishable(plan: Plan, charge: Charge, dataset: Dataset) -> None:
             document = canonical_json(facts)
             documents += document
             if each.learned is not None and len(document) + _INDENTED * _parts(document) > MOST_METADATA:
-                _require_readable(facts, len(plan.columns))
+                _require_readable(facts, plan)
             _create({**own, **others})
     except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
         raise ConfigError(
@@ -237,14 +237,17 @@ def _parts(written: bytes) -> int:
     return sum(written.count(each) for each in (b",", b"[", b"{", b"]", b"}"))
 
 
-def _require_readable(facts: Mapping[str, Any], features: int) -> None:
+def _require_readable(facts: Mapping[str, Any], plan: Plan) -> None:
     """Refuse what no reader would open, however long the numbers become that first stages give."""
     document = json.dumps({"attributes": _with_long_numbers(facts)}, indent=2)
     if len(document) + _MORE > MOST_METADATA:
+        what, other = (
+            ("query.geometry.learn with", ", or leave learn out") if plan.learns_shape else ("Two stages of", "")
+        )
         raise ConfigError(
-            f"query.geometry.learn with {features:,} features",
-            f"A release states the shapes of all stages in one file of at most {MOST_METADATA:,} bytes",
-            "Declare fewer features, give them shorter names, or leave learn out",
+            f"{what} {len(plan.columns):,} features",
+            f"A release states all of its stages in one file of at most {MOST_METADATA:,} bytes",
+            f"Declare fewer features, or give them shorter names{other}",
         )
 
 

@@ -1,4 +1,4 @@
-"""A release states the shapes of all stages of its night in one file, of which a reader takes so many bytes."""
+"""A release states all stages of its night in one file, of which a reader takes so many bytes."""
 
 import pytest
 
@@ -9,6 +9,7 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from tests.house import support
 from tests.pipeline.releases.test_learning_stages import attributes, learning
+from tests.pipeline.releases.test_quantile_stages import staged
 from tests.pipeline.releases.test_release import NIGHT, no_trace, quiet, run, spent
 
 
@@ -25,6 +26,17 @@ def test_shapes_in_a_file_that_no_reader_would_open_are_refused_before_anything_
     no_trace(loaded)
     monkeypatch.setattr(outputs, "MOST_METADATA", 2 * size)
     assert attributes(run(loaded))["learned"]["domain"] == "ellipsoid"
+
+
+def test_stages_of_quantiles_that_no_reader_would_open_are_refused_by_what_their_config_can_change(
+    tmp_path, monkeypatch
+):
+    loaded = staged(tmp_path)
+    monkeypatch.setattr(outputs, "MOST_METADATA", 1000)
+    with pytest.raises(ConfigError, match=r"stages of 3 features.*\n?.*Declare fewer features") as refused:
+        run(loaded)
+    assert "learn out" not in str(refused.value)
+    assert spent(loaded) == 0.0
 
 
 def test_a_night_that_declares_its_shape_is_not_looked_at(tmp_path, monkeypatch):
