@@ -13,6 +13,7 @@ from blockveil.engine.kinds.quantiles.balance_matrix import BITS, BalanceStrateg
 from blockveil.engine.kinds.quantiles.problem import Quantiles
 from blockveil.engine.kinds.quantiles.query import QuantilesQuery
 from blockveil.engine.kinds.quantiles.rank_estimate import ColumnBalances, RankNoise, column_balances, column_noise
+from blockveil.engine.kinds.quantiles.worst_neighbours import worst_neighbours
 from blockveil.engine.mechanisms.gaussian import Gaussian
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 
@@ -51,6 +52,12 @@ def test_some_neighbours_attain_the_bound_and_none_passes_it(sizes, complete, re
     assert max(np.count_nonzero(each) for each in changes) <= even(problem).changing
     longest = max(float(np.linalg.norm(each)) for each in record_answers(problem))
     assert problem.largest_norm() == pytest.approx(1000 * longest)
+
+
+@pytest.mark.parametrize("case", worst_neighbours(), ids=lambda case: case.problem.neighbours.value)
+def test_neighbours_that_an_audit_attacks_are_answers_of_their_own_problem(case):
+    possible = {(answer * UNIT).tobytes() for answer in record_answers(case.problem)}
+    assert {answer.tobytes() for pair in case.pairs for answer in pair} == possible
 
 
 @pytest.mark.parametrize("cells", [2, 3, 8, 61, 512])
