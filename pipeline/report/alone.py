@@ -8,7 +8,6 @@ finding that is noise alone, whichever of the others are none.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -63,15 +62,12 @@ class NoiseAlone:
         rate = laplace_rate(mechanism)
         if rate is None:
             return GaussianNoise()
-        if self._joint_tails is not None:
-            return self._joint_tails(str(mechanism["grid"]))
-        # A law that nothing here declares is taken for one of dependent entries, with the bound of sums.
-        sums = (
-            not str(mechanism.get("grid", _LAPLACE)).startswith(_LAPLACE)
-            or self._has_means
-            or "strategy" in mechanism
-            or mixed(self.matrix.attributes)
-        )
+        if self._joint:
+            declaration = declared(str(mechanism.get("mechanism", "")))
+            of_an_entry = None if declaration is None else declaration.tails
+            # A law that nothing here declares has the bound of sums.
+            return LaplaceSums(rate) if of_an_entry is None else of_an_entry(self._label)
+        sums = self._has_means or "strategy" in mechanism or mixed(self.matrix.attributes)
         return LaplaceSums(rate) if sums else LaplaceNoise(rate)
 
     @cached_property
@@ -89,7 +85,7 @@ class NoiseAlone:
     def dependent(self) -> bool:
         """Whether entries share noise in a way that the release does not tell."""
         shared = self.matrix.presenter.shares_noise(self.matrix.attributes)
-        shared = shared or self._joint_tails is not None
+        shared = shared or self._joint
         shared = shared or bool(self._mechanism.get("diagonal", {}).get("shared", 0))
         determined = {"strategy", "steps", "concentration"} & self._mechanism.keys() == set() and not shared
         return not determined or mixed(self.matrix.attributes)
@@ -181,10 +177,13 @@ class NoiseAlone:
         return NoiseApart.of(self.matrix)
 
     @property
-    def _joint_tails(self) -> Callable[[str], Tails] | None:
-        """What tells the law of one entry where entries get their noise together; None where each has its own."""
-        declaration = declared(str(self._mechanism.get("mechanism", "")))
-        return None if declaration is None else declaration.tails
+    def _joint(self) -> bool:
+        """Whether entries get their noise together: by a law of a rate that is not Laplace noise."""
+        return _RATE.search(self._label) is not None and not self._label.startswith(_LAPLACE)
+
+    @property
+    def _label(self) -> str:
+        return str(self._mechanism.get("grid", ""))
 
     @property
     def _mechanism(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 import zarr
 from scipy.stats import binom
 
+from blockveil.engine.estimates.bands import LaplaceSums
 from blockveil.engine.mechanisms.k_norm.joint_entries import CubeEntry
 from blockveil.engine.noise.level_strategy import least_noise
 from blockveil.pipeline import report
@@ -88,6 +89,10 @@ def test_records_with_k_norm_noise_differ_by_noise_alone_and_the_size_of_all_is_
     rows = found.release
     assert NoiseAlone(rows.matrix, rows.matrix.shape).tails == CubeEntry(4)
     assert NoiseAlone(rows.matrix, rows.matrix.shape).dependent
+    rows.matrix.attributes["mechanism"]["mechanism"] = "of-another-package"
+    undeclared = NoiseAlone(rows.matrix, rows.matrix.shape)
+    assert isinstance(undeclared.tails, LaplaceSums)
+    assert undeclared.dependent, "its noise is the same"
 
 
 def test_changed_data_are_found_with_their_size(tmp_path):
