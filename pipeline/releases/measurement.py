@@ -298,8 +298,10 @@ class StagedMeasurement:
     The charge of all stages is committed after the first exact sum, before anything is drawn, and never changes. The
     noise of each stage is under a key of its own, bound to the committed key and to all that was released before it.
     What a stage gives follows from released integers by arithmetic that is the same on every machine, so an attempt
-    that was killed at any stage is repeated from the first one with the same bits; were anything before a stage
-    another, its noise would be too, and no difference of two sums could show.
+    that was killed at any stage is repeated from the first one with the same bits. Ranks of quantiles are the same but
+    for last digits, as transforms are: another kind of machine chooses other cells only where a rank is at a border of
+    its level in all other digits. Were anything before a stage another, its noise would be too, and no difference of
+    two sums could show.
 
     Parameters
     ----------
