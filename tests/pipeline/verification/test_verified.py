@@ -1,6 +1,7 @@
 """A release shows by itself what it promises, and whatever is changed in it is found."""
 
 import json
+import re
 import shutil
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,7 @@ from blockveil.engine.guarantees.calibration import gaussian_delta
 from blockveil.engine.guarantees.guarantee import Neighbours
 from blockveil.flows.cli import app
 from blockveil.pipeline.base.errors import StoreError
+from blockveil.pipeline.base.kinds import FOLDERS
 from blockveil.pipeline.config import load_config
 from blockveil.pipeline.data.contribution import Contribution
 from blockveil.pipeline.ledger import Ledger
@@ -424,8 +426,14 @@ def test_pure_parts_and_distances_of_samplers_count():
 
 
 def test_the_room_shares_no_arithmetic_with_what_made_a_release():
-    room = Path(__file__).parents[3] / "pipeline" / "verification"
-    assert all("blockveil.engine" not in path.read_text() for path in room.glob("*.py"))
+    pipeline = Path(__file__).parents[3] / "pipeline"
+    of_kinds = sorted(pipeline.glob("kinds/*/release_checks.py"))
+    assert {path.parent.name for path in of_kinds} == set(FOLDERS.values())
+    for path in [*pipeline.glob("verification/*.py"), *of_kinds]:
+        assert "blockveil.engine" not in path.read_text(), path
+    for path in of_kinds:  # other parts of a kind ask the engine
+        imports = re.findall(r"^\s*(?:from|import) (blockveil\S*)", path.read_text(), re.MULTILINE)
+        assert all(re.search(r"\.pipeline\.verification\b|\.release_checks$", each) for each in imports), path
 
 
 def test_the_sentence_of_a_part_of_the_records_holds(tmp_path):
