@@ -93,7 +93,7 @@ def _lines(entry: CatalogueEntry, queries: Sequence[str]) -> list[tuple[str, str
         ("Source", entry.source),
         ("Theorem", entry.theorem),
         ("Neighbours", ", ".join(relation.value for relation in entry.relations)),
-        *([("Queries", ", ".join(queries))] if queries else []),
+        ("Queries", ", ".join(queries) or "none: no config can name it"),
         ("Needs", entry.needs),
         ("Loss charged", entry.loss),
         ("Expected error", entry.error),

@@ -33,6 +33,8 @@ def test_each_mechanism_is_explained(entry):
     for part in (entry.title, entry.source, entry.theorem, entry.needs, entry.loss, entry.error, entry.finding):
         assert part in shown
     assert all(relation.value in shown for relation in entry.relations)
+    (queries,) = (line for line in shown.splitlines() if line.startswith("Queries "))
+    assert ("none: no config can name it" in queries) == (entry.use == "study")
 
 
 def test_auto_is_explained_by_what_it_compares_and_leaves_out():
