@@ -12,7 +12,8 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.report import error_lines, learned_shape, write_report
 from blockveil.pipeline.verification.verified import verify
-from tests.pipeline.releases.test_learning_stages import Stopped, attributes, learning
+from tests.house.stopping import Stopped
+from tests.pipeline.releases.test_learning_stages import attributes, learning
 from tests.pipeline.releases.test_nights_that_learn import learned_from, planned
 from tests.pipeline.releases.test_release import NIGHT, bits, charges, run, spent
 

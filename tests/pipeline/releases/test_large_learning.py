@@ -23,7 +23,8 @@ from blockveil.pipeline.verification.released_arrays import ArrayCheck
 from blockveil.pipeline.verification.stated_stages import Stages
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support
-from tests.pipeline.releases.test_learning_stages import Stopped, attributes, learning
+from tests.house.stopping import Stopped, StoppingCompute
+from tests.pipeline.releases.test_learning_stages import attributes, learning
 from tests.pipeline.releases.test_release import NIGHT, bits, quiet, run, spent
 
 FEATURES, ROWS = 1100, 20_000
@@ -219,24 +220,10 @@ def test_every_aim_and_relation_has_the_errors_of_the_whole_and_verifies(tmp_pat
 def test_a_night_that_was_killed_is_finished_with_the_same_bits(tmp_path, in_blocks, stop):
     for folder in ("whole", "killed"):
         (tmp_path / folder).mkdir()
-    whole, loaded, calls = bits(run(learning(tmp_path / "whole"))), learning(tmp_path / "killed"), []
-
-    class Killed(ThreadCompute):
-        def hold(self, graph, progress):
-            self.count()
-            return super().hold(graph, progress)
-
-        def stream(self, values, consume, progress):
-            self.count()
-            super().stream(values, consume, progress)
-
-        def count(self):
-            calls.append(1)
-            if len(calls) == stop:
-                raise Stopped
+    whole, loaded = bits(run(learning(tmp_path / "whole"))), learning(tmp_path / "killed")
 
     with pytest.raises(Stopped):
-        run(loaded, compute=Killed(2))
+        run(loaded, compute=StoppingCompute(stop))
     assert (spent(loaded) == 0.0) == (stop == 1)
     assert bits(run(loaded)) == whole
     assert KeyStore(loaded.keys_root).list() == []

@@ -19,7 +19,8 @@ from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.keys import KeyStore
 from blockveil.pipeline.study.replay import replay
 from blockveil.pipeline.verification.verified import verify
-from tests.pipeline.releases.test_learning_stages import EPSILON, VALUES, Stopped, attributes, correlations, learning
+from tests.house.stopping import Stopped
+from tests.pipeline.releases.test_learning_stages import EPSILON, VALUES, attributes, correlations, learning
 from tests.pipeline.releases.test_release import NIGHT, bits, charges, no_trace, quiet, run, spent
 from tests.pipeline.verification.test_stated_stages import failure
 

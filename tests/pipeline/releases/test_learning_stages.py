@@ -29,6 +29,7 @@ from blockveil.pipeline.report import write_report
 from blockveil.pipeline.report.facts import Facts
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support
+from tests.house.stopping import Stopped, StoppingCompute
 from tests.pipeline.releases.test_release import NIGHT, bits, charges, no_trace, quiet, run, spent
 
 ROWS = 6_000
@@ -142,10 +143,6 @@ def test_records_that_fill_their_bounds_stay_in_the_box(tmp_path):
     assert all(finding.holds is not False for finding in verify(outcome.path).findings)
 
 
-class Stopped(BaseException):
-    """A process that ends here."""
-
-
 class TestKilledAtAnyStage:
     """Whatever ends an attempt, the next has the same bits for the same charge; before the pilot it costs nothing."""
 
@@ -161,24 +158,10 @@ class TestKilledAtAnyStage:
     def test_the_night_is_finished_with_the_bits_of_one_that_nothing_ended(self, tmp_path, whole, stop, aim):
         folder = tmp_path / "killed"
         folder.mkdir()
-        loaded, calls = learning(folder, aim), []
-
-        class Killed(ThreadCompute):
-            def hold(self, graph, progress):
-                self.count()
-                return super().hold(graph, progress)
-
-            def stream(self, values, consume, progress):
-                self.count()
-                super().stream(values, consume, progress)
-
-            def count(self):
-                calls.append(1)
-                if len(calls) == stop:
-                    raise Stopped
+        loaded = learning(folder, aim)
 
         with pytest.raises(Stopped):
-            run(loaded, compute=Killed(2))
+            run(loaded, compute=StoppingCompute(stop))
         after = spent(loaded)
         assert (after == 0.0) == (stop == 1)
         outcome = run(loaded)

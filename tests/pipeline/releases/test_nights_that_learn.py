@@ -23,10 +23,10 @@ from blockveil.pipeline.report import write_report
 from blockveil.pipeline.study.replay import replay
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support
+from tests.house.stopping import Stopped, StoppingCompute
 from tests.pipeline.releases.test_learning_stages import (
     EPSILON,
     VALUES,
-    Stopped,
     attributes,
     correlations,
     learning,
@@ -191,25 +191,11 @@ class TestBegunNight:
         for folder, copy_of_it in (("whole", "killed"), ("state", "other-state")):
             shutil.copytree(tmp_path / folder, tmp_path / copy_of_it)
         later, whole = NIGHT + timedelta(days=3), run(begun, NIGHT + timedelta(days=3))
-        loaded, calls = load_config(tmp_path / "killed" / begun.path.name), []
-
-        class Killed(ThreadCompute):
-            def hold(self, graph, progress):
-                self.count()
-                return super().hold(graph, progress)
-
-            def stream(self, values, consume, progress):
-                self.count()
-                super().stream(values, consume, progress)
-
-            def count(self):
-                calls.append(1)
-                if len(calls) == stop:
-                    raise Stopped
+        loaded = load_config(tmp_path / "killed" / begun.path.name)
 
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other-state"))  # else the copied ledger is found out
         with pytest.raises(Stopped):
-            run(loaded, later, compute=Killed(2))
+            run(loaded, later, compute=StoppingCompute(stop))
         if what == "withdrawn":
             withdraw(loaded, "people/covariance/2026-11-20", "wrong", remove=True)
         elif what == "gone":

@@ -27,8 +27,8 @@ from blockveil.pipeline.verification.released_arrays import ArrayCheck
 from blockveil.pipeline.verification.stated_stages import Stages
 from blockveil.pipeline.verification.verified import verify
 from tests.house import support
+from tests.house.stopping import Stopped, StoppingCompute
 from tests.pipeline.questions.test_queries import config
-from tests.pipeline.releases.test_learning_stages import Stopped
 from tests.pipeline.releases.test_release import NIGHT, bits, quiet, run, spent
 
 EPSILON = 8.0
@@ -85,24 +85,10 @@ def test_both_stages_are_one_charge_of_the_asked_loss_in_the_declared_shares(tmp
 @pytest.mark.parametrize("stop", range(1, 5))
 def test_a_night_that_is_killed_at_any_stage_is_finished_with_the_same_bits(tmp_path, monkeypatch, stop):
     monkeypatch.setattr("blockveil.pipeline.releases.keys.token_bytes", lambda size: bytes(range(size)))
-    whole, loaded, calls = bits(run(staged(tmp_path / "whole"))), staged(tmp_path / "killed"), []
-
-    class Killed(ThreadCompute):
-        def hold(self, graph, progress):
-            self.count()
-            return super().hold(graph, progress)
-
-        def stream(self, values, consume, progress):
-            self.count()
-            super().stream(values, consume, progress)
-
-        def count(self):
-            calls.append(1)
-            if len(calls) == stop:
-                raise Stopped
+    whole, loaded = bits(run(staged(tmp_path / "whole"))), staged(tmp_path / "killed")
 
     with pytest.raises(Stopped):
-        run(loaded, compute=Killed(2))
+        run(loaded, compute=StoppingCompute(stop))
     assert (spent(loaded) == 0.0) == (stop == 1)
     assert bits(run(loaded)) == whole
     assert len([each for each in Ledger(loaded.ledger_url).history() if each.kind == "COMMITTED"]) == 1
