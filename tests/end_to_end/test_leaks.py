@@ -16,7 +16,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.keys import KeyStore
 from tests.end_to_end.served import with_tables
 from tests.house import support
-from tests.pipeline.questions import test_quantiles as quantiles
+from tests.pipeline.kinds.quantiles import test_quantiles as quantiles
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases.test_release import NIGHT
 

@@ -22,7 +22,7 @@ from blockveil.pipeline.plan.planning import make_plan
 from blockveil.pipeline.releases.night import run_release
 from tests.end_to_end import test_leaks as leaks
 from tests.house import support
-from tests.pipeline.questions import test_quantiles as quantiles
+from tests.pipeline.kinds.quantiles import test_quantiles as quantiles
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases.test_release import NIGHT
 

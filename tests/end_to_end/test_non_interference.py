@@ -21,7 +21,7 @@ from blockveil.pipeline.base.kinds import FOLDERS
 from tests.end_to_end.served import with_tables
 from tests.house import support
 from tests.pipeline.kinds.gradients import test_training as training
-from tests.pipeline.questions import test_quantiles as quantiles
+from tests.pipeline.kinds.quantiles import test_quantiles as quantiles
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases import test_directions_release as directions
 from tests.pipeline.releases import test_sparse_release as sparse

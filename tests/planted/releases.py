@@ -105,7 +105,7 @@ MUTANTS = (
         ),
     ),
     *of(
-        "tests/pipeline/releases/test_quantile_stages.py",
+        "tests/pipeline/kinds/quantiles/test_quantile_stages.py",
         (
             "test_both_stages_are_one_charge_of_the_asked_loss_in_the_declared_shares",
             "blockveil.pipeline.kinds.quantiles.learning:QuantileStages.of",

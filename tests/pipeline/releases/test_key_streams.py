@@ -6,6 +6,7 @@ from unittest import mock
 
 import pytest
 
+import blockveil.engine.estimates.simulated  # noqa: F401 - makes its public key, which is not to be recorded
 from blockveil.engine.noise.design import NoiseDesign
 from blockveil.engine.noise.discrete_gaussian import NoiseKey
 from blockveil.pipeline.config import load_config
@@ -17,7 +18,7 @@ from tests.house import shipped, support
 from tests.pipeline.kinds.counts import test_workloads as workloads
 from tests.pipeline.kinds.histograms import test_column_histograms as column_histograms
 from tests.pipeline.kinds.marginals import test_marginals as marginals
-from tests.pipeline.questions import test_quantiles as quantiles
+from tests.pipeline.kinds.quantiles import test_quantiles as quantiles
 from tests.pipeline.questions import test_queries as queries
 from tests.pipeline.releases import test_continual as growing
 from tests.pipeline.releases import test_directions_release as directions

@@ -8,8 +8,8 @@ from blockveil.pipeline.releases import outputs
 from blockveil.pipeline.releases.compute import ThreadCompute
 from blockveil.pipeline.releases.night import run_release
 from tests.house import support
+from tests.pipeline.kinds.quantiles.test_quantile_stages import staged
 from tests.pipeline.releases.test_learning_stages import attributes, learning
-from tests.pipeline.releases.test_quantile_stages import staged
 from tests.pipeline.releases.test_release import NIGHT, no_trace, quiet, run, spent
 
 

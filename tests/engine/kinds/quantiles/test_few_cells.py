@@ -8,7 +8,7 @@ from blockveil.engine.answers.column_bins import EdgeBins
 from blockveil.engine.kinds.quantiles.balance_matrix import BITS, BalanceStrategy
 from blockveil.engine.kinds.quantiles.few_cells import JoinedBins, few_cells, last_cells
 from blockveil.engine.kinds.quantiles.rank_estimate import ColumnBalances, RankNoise
-from tests.engine.kinds.test_quantiles import column
+from tests.engine.kinds.quantiles.test_quantiles import column
 
 PROBABILITIES = np.array([0.05, 0.5, 0.95])
 SMOOTH = np.full(400, 30)
